@@ -1,0 +1,1 @@
+"""Decoding, metrics and cost accounting. Receives models; imports none."""

@@ -1,0 +1,1 @@
+"""Plots and kernel-free explorers, readable in light and dark."""

@@ -1,0 +1,1 @@
+"""Checks for students, grading for instructors."""

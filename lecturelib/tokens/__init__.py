@@ -1,0 +1,1 @@
+"""From text to integers and back: vocabularies, characters, byte-pair encoding, padding."""
