@@ -86,9 +86,7 @@ def dot_product_attention(
         causal = torch.ones(num_queries, num_keys, dtype=torch.bool, device=query.device).tril()
         mask = _combine(causal, mask)
     if not need_weights:
-        return F.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, scale=scale, dropout_p=dropout
-        )
+        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale, dropout_p=dropout)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = query @ key.transpose(-2, -1) * scale  # (..., Tq, Tk)
     weights = masked_softmax(scores, mask)
@@ -131,9 +129,7 @@ class AdditiveAttention(nn.Module):
         self.key_proj = nn.Linear(key_dim, hidden_dim, bias=False)
         self.score = nn.Linear(hidden_dim, 1, bias=False)
 
-    def forward(
-        self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Attend; the hidden layer is (..., Tq, Tk, hidden_dim), so memory grows with Tq · Tk · hidden_dim.
 
         Args:
@@ -182,9 +178,7 @@ class MultiHeadAttention(nn.Module):
     ) -> None:
         super().__init__()
         if num_heads < 1 or d_model % num_heads:
-            raise ValueError(
-                f"num_heads must divide d_model, got d_model={d_model} and num_heads={num_heads}"
-            )
+            raise ValueError(f"num_heads must divide d_model, got d_model={d_model} and num_heads={num_heads}")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must be in [0, 1), got {dropout}")
         kv_dim = d_model if kv_dim is None else kv_dim
@@ -264,9 +258,7 @@ class MultiHeadAttention(nn.Module):
 
     def _split(self, x: Tensor) -> Tensor:
         batch, length, d_model = x.shape
-        return x.view(batch, length, self.num_heads, d_model // self.num_heads).transpose(
-            1, 2
-        )  # (B, H, T, Dh)
+        return x.view(batch, length, self.num_heads, d_model // self.num_heads).transpose(1, 2)  # (B, H, T, Dh)
 
     def _merge(self, x: Tensor) -> Tensor:
         batch, num_heads, length, head_dim = x.shape
@@ -276,9 +268,7 @@ class MultiHeadAttention(nn.Module):
     def load_torch(self, module: nn.MultiheadAttention) -> "MultiHeadAttention":
         """Copy the weights of a `torch.nn.MultiheadAttention` of the same widths, and return self."""
         if module.bias_k is not None or module.bias_v is not None or module.add_zero_attn:
-            raise ValueError(
-                "add_bias_kv and add_zero_attn have no counterpart here; build the torch module without"
-            )
+            raise ValueError("add_bias_kv and add_zero_attn have no counterpart here; build the torch module without")
         if module.in_proj_weight is not None:
             weights = module.in_proj_weight.chunk(3)
         else:
@@ -286,9 +276,7 @@ class MultiHeadAttention(nn.Module):
         projections = (self.query_proj, self.key_proj, self.value_proj, self.out_proj)
         for ours, theirs in zip(projections, (*weights, module.out_proj.weight), strict=True):
             if ours.weight.shape != theirs.shape:
-                raise ValueError(
-                    f"cannot copy a weight of shape {tuple(theirs.shape)} into {tuple(ours.weight.shape)}"
-                )
+                raise ValueError(f"cannot copy a weight of shape {tuple(theirs.shape)} into {tuple(ours.weight.shape)}")
             ours.weight.copy_(theirs)
         if (module.in_proj_bias is None) != (self.out_proj.bias is None):
             raise ValueError("one module has biases and the other has none; build both with the same `bias`")

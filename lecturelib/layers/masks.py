@@ -4,9 +4,7 @@ import torch
 from torch import Tensor
 
 
-def causal_mask(
-    query_len: int, key_len: int | None = None, *, device: torch.device | str | None = None
-) -> Tensor:
+def causal_mask(query_len: int, key_len: int | None = None, *, device: torch.device | str | None = None) -> Tensor:
     """Let each query see the keys up to and including its own position.
 
     With more keys than queries (a cache of earlier steps), the queries are the *last* positions.
