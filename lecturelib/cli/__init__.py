@@ -1,1 +1,56 @@
-"""The `lecturelib` command."""
+"""The command line: `lecturelib COMMAND ...`. Each command is one file in this room with an `add_parser(subparsers)`.
+
+A command's `add_parser` sets `run`, a function from the parsed arguments to an exit code:
+
+    parser = subparsers.add_parser("data", help="list and fetch data sets")
+    parser.set_defaults(run=run)
+
+Import heavy things (torch, models) inside `run`, so that `lecturelib --help` answers at once.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import lecturelib
+from lecturelib.cli import data
+
+COMMANDS = (data,)
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line, one subcommand for each module in COMMANDS."""
+    parser = argparse.ArgumentParser(
+        prog="lecturelib",
+        description="Train, use and grade the models of a course on attention and transformers.",
+        epilog="`lecturelib COMMAND --help` explains one. Set LECTURELIB_TRACEBACK=1 to see the traceback of an error.",
+    )
+    parser.add_argument("--version", action="version", version=f"lecturelib {lecturelib.__version__}")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.add_parser(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; a mistake of the user's is one line on stderr and exit code 2.
+
+    The package raises ValueError, LookupError or OSError for what a user can put right. Anything else is a bug of
+    ours and keeps its traceback, as everything does under LECTURELIB_TRACEBACK=1.
+    """
+    arguments = build_parser().parse_args(argv)
+    try:
+        return arguments.run(arguments)
+    except KeyboardInterrupt:
+        print("lecturelib: stopped", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output, `head` for one, has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - or Python complains again at exit
+        return 141
+    except (ValueError, LookupError, OSError) as error:
+        if os.environ.get("LECTURELIB_TRACEBACK"):
+            raise
+        message = error.args[0] if isinstance(error, KeyError) and error.args else error
+        print(f"lecturelib: {' '.join(str(message).split())}", file=sys.stderr)
+        return 2

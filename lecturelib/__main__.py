@@ -1,0 +1,7 @@
+"""`python -m lecturelib` is the same as the `lecturelib` command."""
+
+import sys
+
+from lecturelib.cli import main
+
+sys.exit(main())
