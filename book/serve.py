@@ -1,0 +1,42 @@
+"""Serve the built site on this machine until Ctrl-C."""
+
+import argparse
+import errno
+import sys
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """A reader wants the address, not a line for every file the browser asks for."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("site", type=Path)
+    parser.add_argument("--port", type=int, default=8000, help="0 takes any free port")
+    arguments = parser.parse_args()
+    if not (arguments.site / "index.html").is_file():
+        print(f"No site at {arguments.site}: build it with `make site`.", file=sys.stderr)
+        return 1
+    handler = partial(QuietHandler, directory=str(arguments.site))
+    try:
+        server = ThreadingHTTPServer(("127.0.0.1", arguments.port), handler)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        print(f"Port {arguments.port} is busy. Choose another: make book PORT={arguments.port + 1}", file=sys.stderr)
+        return 1
+    with server:
+        print(f"The course is at http://127.0.0.1:{server.server_port}/ (Ctrl-C stops it)", flush=True)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print("\nStopped.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

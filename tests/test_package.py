@@ -1,0 +1,75 @@
+"""The wheel holds the package and nothing else, and installs on its own."""
+
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build from a copy, so that a build never leaves files in the clone."""
+    source = tmp_path_factory.mktemp("source")
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    for folder in ("lecturelib", "tests", "solutions", "book", "exercises"):  # must not leak into the wheel
+        shutil.copytree(ROOT / folder, source / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    out = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, source],
+        check=True,
+        capture_output=True,
+    )
+    (built,) = out.glob("*.whl")
+    return built
+
+
+def output(command: list[str | Path], folder: Path) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder).stdout
+
+
+def test_wheel_holds_only_the_package(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.split("/")[0] for name in names if ".dist-info/" not in name} == {"lecturelib"}
+    assert "lecturelib/py.typed" in names
+    assert not [name for name in names if name.endswith(".ipynb") or "/tests/" in name or "/graders/" in name]
+
+
+def test_wheel_holds_every_source_and_data_file(wheel: Path) -> None:
+    """A data file that setuptools is not told about is missing only on the user's machine."""
+    tracked = subprocess.run(["git", "ls-files", "lecturelib"], cwd=ROOT, check=True, capture_output=True, text=True)
+    assert set(tracked.stdout.split()) <= set(zipfile.ZipFile(wheel).namelist())
+
+
+def test_wheel_installs_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path, with_pip=False)
+    python = tmp_path / "bin" / "python"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", wheel],
+        check=True,
+        capture_output=True,
+    )
+    # The dependencies are this environment's: installing torch again would prove nothing about our wheel.
+    site = subprocess.run(
+        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.strip()
+    (Path(site) / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    script = "import lecturelib, lecturelib.layers; print(lecturelib.__version__, lecturelib.__file__)"
+    shown = subprocess.run([python, "-c", script], check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+    version, location = shown.split()
+    assert version in wheel.name
+    assert Path(location).is_relative_to(tmp_path)
+    command = [tmp_path / "bin" / "lecturelib", "--help"]
+    assert (
+        "usage: lecturelib" in subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+    )
