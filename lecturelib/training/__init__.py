@@ -1,1 +1,23 @@
 """One training loop for every model of the course."""
+
+from lecturelib.training.batches import seed_everything
+from lecturelib.training.config import TrainConfig
+from lecturelib.training.devices import choose_device, to_device
+from lecturelib.training.history import History, read_history
+from lecturelib.training.loop import NonFiniteError, train
+from lecturelib.training.schedules import Constant, Cosine, Linear, Noam
+
+__all__ = [
+    "Constant",
+    "Cosine",
+    "History",
+    "Linear",
+    "Noam",
+    "NonFiniteError",
+    "TrainConfig",
+    "choose_device",
+    "read_history",
+    "seed_everything",
+    "to_device",
+    "train",
+]
