@@ -74,24 +74,24 @@ def dot_product_attention(
             f"is_causal needs as many queries as keys, got {num_queries} and {num_keys}; "
             "for a cache of earlier keys pass mask=causal_mask(query_len, key_len)"
         )
-    if not need_weights and (mask is None or not is_causal):
-        # With no keys there is nothing to average: the answer is zeros, which SDPA leaves undefined.
-        if num_keys == 0:
-            return query.new_zeros(*_batch_shape(query, key, value), num_queries, value.shape[-1])
+    if is_causal and mask is not None:  # the fused kernel takes one or the other
+        causal = torch.ones(num_queries, num_keys, dtype=torch.bool, device=query.device).tril()
+        mask, is_causal = _combine(causal, mask), False
+    if num_keys > 0 and not need_weights:
+        if mask is not None and mask.dtype != torch.bool:
+            mask = mask.to(query.dtype)
         return F.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, is_causal=is_causal, scale=scale, dropout_p=dropout
         )
 
     if is_causal:
-        causal = torch.ones(num_queries, num_keys, dtype=torch.bool, device=query.device).tril()
-        mask = _combine(causal, mask)
-    if not need_weights:
-        return F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale, dropout_p=dropout)
+        mask = torch.ones(num_queries, num_keys, dtype=torch.bool, device=query.device).tril()
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = query @ key.transpose(-2, -1) * scale  # (..., Tq, Tk)
     weights = masked_softmax(scores, mask)
     dropped = F.dropout(weights, dropout) if dropout > 0 else weights
-    return dropped @ value, weights  # (..., Tq, Dv), (..., Tq, Tk)
+    out = dropped @ value  # (..., Tq, Dv); with no keys at all, zeros
+    return (out, weights) if need_weights else out
 
 
 def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -177,8 +177,10 @@ class MultiHeadAttention(nn.Module):
         bias: bool = True,
     ) -> None:
         super().__init__()
-        if num_heads < 1 or d_model % num_heads:
-            raise ValueError(f"num_heads must divide d_model, got d_model={d_model} and num_heads={num_heads}")
+        if d_model < 1 or num_heads < 1 or d_model % num_heads:
+            raise ValueError(
+                f"num_heads must divide d_model, both at least 1, got d_model={d_model} and num_heads={num_heads}"
+            )
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must be in [0, 1), got {dropout}")
         kv_dim = d_model if kv_dim is None else kv_dim
@@ -269,17 +271,20 @@ class MultiHeadAttention(nn.Module):
         """Copy the weights of a `torch.nn.MultiheadAttention` of the same widths, and return self."""
         if module.bias_k is not None or module.bias_v is not None or module.add_zero_attn:
             raise ValueError("add_bias_kv and add_zero_attn have no counterpart here; build the torch module without")
-        if module.in_proj_weight is not None:
-            weights = module.in_proj_weight.chunk(3)
-        else:
-            weights = (module.q_proj_weight, module.k_proj_weight, module.v_proj_weight)
-        projections = (self.query_proj, self.key_proj, self.value_proj, self.out_proj)
-        for ours, theirs in zip(projections, (*weights, module.out_proj.weight), strict=True):
-            if ours.weight.shape != theirs.shape:
-                raise ValueError(f"cannot copy a weight of shape {tuple(theirs.shape)} into {tuple(ours.weight.shape)}")
-            ours.weight.copy_(theirs)
+        if module.num_heads != self.num_heads:
+            raise ValueError(f"num_heads differs: {module.num_heads} in the torch module, {self.num_heads} here")
         if (module.in_proj_bias is None) != (self.out_proj.bias is None):
             raise ValueError("one module has biases and the other has none; build both with the same `bias`")
+        if module.in_proj_weight is not None:
+            weights = [*module.in_proj_weight.chunk(3), module.out_proj.weight]
+        else:
+            weights = [module.q_proj_weight, module.k_proj_weight, module.v_proj_weight, module.out_proj.weight]
+        projections = (self.query_proj, self.key_proj, self.value_proj, self.out_proj)
+        for ours, weight in zip(projections, weights, strict=True):
+            if ours.weight.shape != weight.shape:
+                raise ValueError(f"cannot copy a weight of shape {tuple(weight.shape)} into {tuple(ours.weight.shape)}")
+        for ours, weight in zip(projections, weights, strict=True):
+            ours.weight.copy_(weight)
         if module.in_proj_bias is not None:
             biases = (*module.in_proj_bias.chunk(3), module.out_proj.bias)
             for ours, bias in zip(projections, biases, strict=True):
@@ -291,9 +296,7 @@ def _batch_shape(*tensors: Tensor) -> torch.Size:
     return torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
 
 
-def _combine(causal: Tensor, mask: Tensor | None) -> Tensor:
-    if mask is None:
-        return causal
+def _combine(causal: Tensor, mask: Tensor) -> Tensor:
     if mask.dtype == torch.bool:
         return causal & mask
     return mask.masked_fill(~causal, -math.inf)
@@ -307,6 +310,10 @@ def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
         raise ValueError(f"queries and keys must have the same width for a dot product, got {shapes}")
     if key.shape[-2] != value.shape[-2]:
         raise ValueError(f"there must be one value for each key, got {shapes}")
+    try:
+        batch_shape = _batch_shape(query, key, value)
+    except RuntimeError:
+        raise ValueError(f"the batch dimensions do not fit each other, got {shapes}") from None
     if mask is None:
         return
     if mask.dtype != torch.bool and not mask.is_floating_point():
@@ -314,7 +321,7 @@ def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
             f"mask must be boolean (True = may attend) or a float bias added to the scores, got {mask.dtype}; "
             "a 0/1 integer mask becomes one with mask.bool()"
         )
-    want = (*_batch_shape(query, key, value), query.shape[-2], key.shape[-2])
+    want = (*batch_shape, query.shape[-2], key.shape[-2])
     try:
         fits = torch.broadcast_shapes(mask.shape, want) == want
     except RuntimeError:

@@ -35,11 +35,13 @@ def padding_mask(lengths: Tensor, max_len: int | None = None) -> Tensor:
 
     Shapes: (B,) -> (B, 1, Tk), broadcasts over queries; add a heads axis with `mask[:, None]`
     """
-    if lengths.dim() != 1 or lengths.is_floating_point():
+    if lengths.dim() != 1 or lengths.is_floating_point() or lengths.dtype == torch.bool:
         raise ValueError(
             f"padding_mask: lengths must be a vector of integers, got {lengths.dtype} {tuple(lengths.shape)}"
         )
-    longest = int(lengths.max()) if lengths.numel() else 0
+    shortest, longest = (int(lengths.min()), int(lengths.max())) if lengths.numel() else (0, 0)
+    if shortest < 0:
+        raise ValueError(f"padding_mask: a length of {shortest} is negative; a sequence has 0 or more tokens")
     max_len = longest if max_len is None else max_len
     if longest > max_len:
         raise ValueError(f"padding_mask: a length of {longest} does not fit in max_len={max_len}")
