@@ -9,10 +9,12 @@ the file's own name. A zip that wraps everything in one folder is read as if it 
 """
 
 import io
+import lzma
 import os
 import re
 import stat
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +23,9 @@ from pathlib import Path, PurePosixPath
 MAX_NOTEBOOK_BYTES = 8 << 20
 MAX_INNER_ZIP_BYTES = 64 << 20
 MAX_MEMBERS = 200_000
+
+# What reading a damaged or exotic zip member can raise
+DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, OSError, ValueError)
 
 # Canvas: doejane_LATE_10234_556677_my notebook-2.ipynb (sortable name, user id, upload id, the student's file name)
 CANVAS_NAME = re.compile(r"(?P<name>[^_/]+)(?P<late>_LATE)?_(?P<user>\d+)_(?P<upload>\d+)_(?P<file>[^/]+)")
@@ -156,7 +161,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int =
     try:
         with archive.open(member) as file:
             data = file.read(limit + 1)  # the size in the directory is only a claim
-    except (zipfile.BadZipFile, zipfile.LargeZipFile, NotImplementedError, EOFError, OSError, ValueError) as error:
+    except DAMAGED as error:
         raise UnreadableError(f"the zip is damaged here: {error}") from error
     if len(data) > limit:
         raise UnreadableError(_too_large(max(member.file_size, len(data)), limit))
