@@ -1,0 +1,165 @@
+"""What grading found, as plain data that survives a trip through JSON."""
+
+import json
+import math
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, Literal, get_args
+
+Outcome = Literal["pass", "fail", "error", "missing", "timeout", "crash"]
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A matrix that came back beside the one that was expected, cut to what a small heat map can show.
+
+    `where` says which part of the full tensors this is; the two shapes are the full ones.
+    """
+
+    got: tuple[tuple[float, ...], ...]
+    want: tuple[tuple[float, ...], ...]
+    got_shape: tuple[int, ...]
+    want_shape: tuple[int, ...]
+    where: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TestResult:
+    """One test's verdict.
+
+    Outcomes: "pass"; "fail", a wrong answer; "error", the student's code raised; "missing", the name is not defined or
+    its stub is untouched; "timeout"; "crash", the process died or broke a limit.
+
+    `message` says what happened, `hint` what to do about it: the hint of the mistake that gives the same answers,
+    else the test's own. `mistake` is that mistake's name, for counting. `replaced` lists the upstream names that were
+    the reference's in this test, because the student's own do not pass.
+    """
+
+    __test__: ClassVar[bool] = False  # not a pytest class, whatever its name says
+
+    name: str
+    exercise: str
+    points: float
+    outcome: Outcome
+    visible: bool
+    message: str = ""
+    hint: str = ""
+    mistake: str = ""
+    replaced: tuple[str, ...] = ()
+    seconds: float = 0.0
+    picture: Picture | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.outcome == "pass"
+
+    @property
+    def earned(self) -> float:
+        return self.points if self.passed else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExerciseResult:
+    """The tests of one exercise, added up."""
+
+    name: str
+    title: str
+    tests: tuple[TestResult, ...]
+
+    @property
+    def points(self) -> float:
+        return sum(test.points for test in self.tests)
+
+    @property
+    def earned(self) -> float:
+        return sum(test.earned for test in self.tests)
+
+    @property
+    def passed(self) -> bool:
+        return all(test.passed for test in self.tests)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubmissionResult:
+    """One submission's verdict: exactly one for each that was handed in.
+
+    Args:
+        submission: who or what was graded, as the gradebook will name it
+        rubric: the set's name, such as "08_attention_layer"
+        seed: with the rubric and the submission it reproduces every input
+        tests: one result for each test, in the rubric's order
+        reason: why there are no tests to speak of (an unreadable notebook), else ""
+        notes: things worth telling that cost nothing: a cell that failed, a magic that was skipped
+    """
+
+    submission: str
+    rubric: str
+    seed: int
+    tests: tuple[TestResult, ...] = ()
+    reason: str = ""
+    notes: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def points(self) -> float:
+        return sum(test.points for test in self.tests)
+
+    @property
+    def earned(self) -> float:
+        return sum(test.earned for test in self.tests)
+
+    def exercises(self, titles: dict[str, str] | None = None) -> tuple[ExerciseResult, ...]:
+        """The tests by exercise, in the rubric's order."""
+        names = dict.fromkeys(test.exercise for test in self.tests)
+        return tuple(
+            ExerciseResult(
+                name=name,
+                title=(titles or {}).get(name, name),
+                tests=tuple(test for test in self.tests if test.exercise == name),
+            )
+            for name in names
+        )
+
+    def to_json(self) -> str:
+        """One line of strict JSON, such as a journal keeps."""
+        return json.dumps(_strict(asdict(self)), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> "SubmissionResult":
+        """The inverse of `to_json`; ValueError for anything that is not one."""
+        try:
+            raw = json.loads(text)
+            tests = tuple(_test(entry) for entry in raw.pop("tests"))
+            return cls(**{**raw, "tests": tests, "notes": tuple(raw["notes"])})
+        except (KeyError, TypeError, AttributeError) as error:
+            raise ValueError(f"not a submission result: {error}") from error
+
+
+def _test(raw: dict[str, Any]) -> TestResult:
+    if raw["outcome"] not in OUTCOMES:
+        raise ValueError(f"outcome must be one of {', '.join(OUTCOMES)}, got {raw['outcome']!r}")
+    picture = raw["picture"] and _picture(raw["picture"])
+    return TestResult(**{**raw, "replaced": tuple(raw["replaced"]), "picture": picture})
+
+
+def _picture(raw: dict[str, Any]) -> Picture:
+    if set(raw) != {field.name for field in fields(Picture)}:
+        raise ValueError(f"not a picture: it has {', '.join(raw)}")
+    return Picture(
+        got=tuple(tuple(float(x) for x in row) for row in raw["got"]),
+        want=tuple(tuple(float(x) for x in row) for row in raw["want"]),
+        got_shape=tuple(raw["got_shape"]),
+        want_shape=tuple(raw["want_shape"]),
+        where=raw["where"],
+    )
+
+
+def _strict(value: Any) -> Any:
+    """JSON has no NaN and no infinity: they travel as the strings "nan", "inf", "-inf", which float() reads."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _strict(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(item) for item in value]
+    return value

@@ -1,0 +1,159 @@
+"""Run a rubric's tests against a submission, in this process or through the sandbox."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from lecturelib.grading.calls import Call, Opaque, Reply
+from lecturelib.grading.compare import Mismatch, assert_close
+from lecturelib.grading.results import Outcome, Picture, TestResult
+from lecturelib.grading.rubric import GraderTest, Mistake, Rubric
+from lecturelib.grading.submission import LocalSubmission, MissingName, StudentError, Submission, SubmissionError
+
+
+def run(
+    rubric: Rubric,
+    submission: Submission,
+    *,
+    seed: int,
+    exercises: tuple[str, ...] | None = None,
+    visible_only: bool = False,
+) -> tuple[TestResult, ...]:
+    """Results of the chosen tests, in the rubric's order; see `iterate` for them as they come."""
+    return tuple(iterate(rubric, submission, seed=seed, exercises=exercises, visible_only=visible_only))
+
+
+def iterate(
+    rubric: Rubric,
+    submission: Submission,
+    *,
+    seed: int,
+    exercises: tuple[str, ...] | None = None,
+    visible_only: bool = False,
+) -> Iterator[TestResult]:
+    """Run the tests one by one and yield each result.
+
+    A name that a test needs from an earlier exercise is replaced by the reference when that exercise's own tests do
+    not all pass, so one mistake costs one exercise. Those earlier tests are run for that, even if not asked for.
+    """
+    for name in exercises or ():
+        rubric.tests_of(name)  # an unknown exercise says so before anything runs
+    done: dict[int, TestResult] = {}
+
+    def result_of(test: GraderTest) -> TestResult:
+        if id(test) not in done:
+            broken = tuple(name for name in test.needs if name in rubric.references and not is_sound(name))
+            done[id(test)] = run_test(rubric, test, submission, seed=seed, replaced=broken)
+        return done[id(test)]
+
+    def is_sound(name: str) -> bool:
+        """Whether the student's own version of a name passes all tests of the exercise that defines it."""
+        owner = rubric.owner_of(name)
+        return owner is None or all(result_of(test).passed for test in rubric.tests_of(owner) if is_chosen(test))
+
+    def is_chosen(test: GraderTest) -> bool:
+        return test.visible or not visible_only
+
+    for test in rubric.tests:
+        if is_chosen(test) and (exercises is None or test.exercise in exercises):
+            yield result_of(test)
+
+
+def run_test(
+    rubric: Rubric, test: GraderTest, submission: Submission, *, seed: int, replaced: tuple[str, ...] = ()
+) -> TestResult:
+    """Run one test, and if it fails ask each known mistake whether it would have answered the same."""
+    if replaced:
+        submission = submission.with_replacements({name: rubric.references[name] for name in replaced})
+    start = time.perf_counter()
+    recording = Recording(submission)
+    outcome, message, picture = _attempt(rubric, test, recording, seed)
+    mistake = None
+    if outcome in ("fail", "error"):
+        mistake = _recognise(rubric, test, recording.replies, seed)
+    hint = "" if outcome == "pass" else test.hint
+    return TestResult(
+        name=test.name,
+        exercise=test.exercise,
+        points=test.points,
+        outcome=outcome,
+        visible=test.visible,
+        message=message,
+        hint=mistake.hint if mistake else hint,
+        mistake=mistake.name if mistake else "",
+        replaced=replaced,
+        seconds=time.perf_counter() - start,
+        picture=picture,
+    )
+
+
+def _attempt(
+    rubric: Rubric, test: GraderTest, submission: Submission, seed: int
+) -> tuple[Outcome, str, Picture | None]:
+    try:
+        test.function(submission, rubric.generator(test, seed))
+    except Mismatch as error:
+        return "fail", str(error), error.picture
+    except AssertionError as error:
+        return "fail", str(error) or f"{test.name.replace('_', ' ')}: not so", None
+    except MissingName as error:
+        return "missing", f"`{error.name}` is not defined. Run its cell, and keep its name as it is.", None
+    except StudentError as error:
+        if error.raised.types[0] == "NotImplementedError":
+            return "missing", f"`{error.name}` is not written yet.", None
+        where = f" ({error.raised.where})" if error.raised.where else ""
+        return "error", f"{error}{where}", None
+    except SubmissionError as error:
+        return error.outcome, str(error), None
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError, RuntimeError) as error:
+        # The test stumbled over an answer of a kind it did not foresee: unpacked a tensor, indexed a number.
+        return "fail", f"the answer is not of the expected kind ({type(error).__name__}: {error})", None
+    return "pass", "", None
+
+
+def _recognise(rubric: Rubric, test: GraderTest, replies: list[Reply], seed: int) -> Mistake | None:
+    """The first known mistake that gives, on the same inputs, the same answers as the student gave."""
+    for mistake in rubric.mistakes:
+        if mistake.exercise != test.exercise:
+            continue
+        impostor = Recording(LocalSubmission({**rubric.references, mistake.stands_for: mistake.function}))
+        if _attempt(rubric, test, impostor, seed)[0] != "pass" and _same(impostor.replies, replies):
+            return mistake
+    return None
+
+
+def _same(ours: list[Reply], theirs: list[Reply]) -> bool:
+    if len(ours) != len(theirs):
+        return False
+    return all(_same_reply(one, other) for one, other in zip(ours, theirs, strict=True))
+
+
+def _same_reply(one: Reply, other: Reply) -> bool:
+    if one.missing or other.missing:
+        return False
+    if one.raised or other.raised:
+        kinds = [(reply.raised.types[0], reply.raised.message) for reply in (one, other) if reply.raised]
+        return len(kinds) == 2 and kinds[0] == kinds[1]
+    if isinstance(one.value, Opaque):
+        return isinstance(other.value, Opaque)
+    try:
+        assert_close(other.value, one.value, rtol=1e-3, atol=1e-5)
+    except Mismatch:
+        return False
+    return True
+
+
+class Recording(Submission):
+    """Passes every call on and keeps the replies, so that two runs of a test can be compared."""
+
+    def __init__(self, inner: Submission) -> None:
+        self._inner = inner
+        self.replies: list[Reply] = []
+
+    def perform(self, call: Call) -> Reply:
+        reply = self._inner.perform(call)
+        self.replies.append(reply)
+        return reply
+
+    def with_replacements(self, references: Mapping[str, Callable[..., Any]]) -> "Recording":
+        return Recording(self._inner.with_replacements(references))
