@@ -1,0 +1,64 @@
+"""What a page says about itself in its head: a title, a description, an icon."""
+
+import json
+import re
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+DESCRIPTION_LENGTH = 200
+GENERATED = {  # pages that Sphinx writes without a source of ours
+    "search": "Search every chapter of the course for a word, a symbol or a system.",
+}
+
+
+def shorten(text: str, length: int = DESCRIPTION_LENGTH) -> str:
+    """Cut text at a sentence if one ends in time, otherwise at a word."""
+    text = " ".join(text.split())
+    if len(text) <= length:
+        return text
+    sentences = re.findall(r".+?[.!?](?=\s|$)", text[:length])
+    if sentences:
+        return "".join(sentences).strip()
+    return text[: length - 1].rsplit(" ", 1)[0].rstrip(",;:") + "…"
+
+
+def first_paragraph(doctree: nodes.document) -> str:
+    """The first paragraph of running text, outside figures, tables and cells."""
+    for paragraph in doctree.findall(nodes.paragraph):
+        if isinstance(paragraph.parent, nodes.section | nodes.document) and "launch" not in paragraph["classes"]:
+            return paragraph.astext()
+    return ""
+
+
+def given_description(app: Sphinx, pagename: str) -> str:
+    """The description its author wrote: in the front matter of a text page, in the metadata of a notebook."""
+    if pagename in GENERATED or pagename not in app.env.found_docs:
+        return GENERATED.get(pagename, "")
+    source = Path(app.env.doc2path(pagename))
+    if source.suffix == ".ipynb":
+        return json.loads(source.read_text(encoding="utf-8"))["metadata"].get("description", "")
+    return app.env.metadata.get(pagename, {}).get("description", "")
+
+
+def describe(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
+    """Give the page its description and both icons, and the front page its plain title."""
+    description = given_description(app, pagename) or (shorten(first_paragraph(doctree)) if doctree else "")
+    tags = []
+    if description:
+        tags.append(f'<meta name="description" content="{escape(description, quote=True)}">')
+    icon = context["pathto"]("_static/favicon.png", resource=True)
+    tags.append(f'<link rel="alternate icon" type="image/png" href="{icon}">')
+    tags.append(f'<link rel="apple-touch-icon" href="{icon}">')
+    context["metatags"] = (context.get("metatags") or "") + "\n".join(tags)
+    if pagename == app.config.root_doc:
+        context["docstitle"] = ""
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    """Register with Sphinx."""
+    app.connect("html-page-context", describe)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
