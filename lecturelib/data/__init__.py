@@ -1,1 +1,29 @@
 """Data sets and the toy problems of the course, each named once with its licence, size and hash."""
+
+from lecturelib.data.dates import date_pair, date_pairs, dates
+from lecturelib.data.fetching import fetch, store
+from lecturelib.data.pairs import Pair
+from lecturelib.data.registry import DATA_SETS, Archive, DataSet, UnknownDataSetError, find
+from lecturelib.data.shakespeare import shakespeare, shakespeare_works
+from lecturelib.data.sources import FetchError
+from lecturelib.data.splits import Splits, split_by, split_of
+
+__all__ = [
+    "DATA_SETS",
+    "Archive",
+    "DataSet",
+    "FetchError",
+    "Pair",
+    "Splits",
+    "UnknownDataSetError",
+    "date_pair",
+    "date_pairs",
+    "dates",
+    "fetch",
+    "find",
+    "shakespeare",
+    "shakespeare_works",
+    "split_by",
+    "split_of",
+    "store",
+]

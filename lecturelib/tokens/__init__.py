@@ -1,1 +1,43 @@
 """From text to integers and back: vocabularies, characters, byte-pair encoding, padding."""
+
+from lecturelib.tokens.batches import (
+    ContiguousWindows,
+    LabelledBatch,
+    LanguageBatch,
+    Padded,
+    PairBatch,
+    RandomWindows,
+    StepBatches,
+    bucket_by_length,
+    collate_labelled,
+    collate_pairs,
+    pad,
+    pair_batches,
+)
+from lecturelib.tokens.characters import CharTokenizer
+from lecturelib.tokens.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
+from lecturelib.tokens.words import WordTokenizer, split_words
+
+__all__ = [
+    "BOS",
+    "EOS",
+    "PAD",
+    "SPECIALS",
+    "UNK",
+    "CharTokenizer",
+    "ContiguousWindows",
+    "LabelledBatch",
+    "LanguageBatch",
+    "Padded",
+    "PairBatch",
+    "RandomWindows",
+    "StepBatches",
+    "Vocabulary",
+    "WordTokenizer",
+    "bucket_by_length",
+    "collate_labelled",
+    "collate_pairs",
+    "pad",
+    "pair_batches",
+    "split_words",
+]

