@@ -1,1 +1,22 @@
 """Plots and kernel-free explorers, readable in light and dark."""
+
+from lecturelib.figures.attention_explorer import AttentionExplorer
+from lecturelib.figures.explorer import Explorer
+from lecturelib.figures.glue import glue
+from lecturelib.figures.picture import Picture, house_style, new_figure
+from lecturelib.figures.plots import attention_map, draw_lines, line_plot, sequence_grid
+from lecturelib.figures.softmax_explorer import SoftmaxExplorer
+
+__all__ = [
+    "AttentionExplorer",
+    "Explorer",
+    "Picture",
+    "SoftmaxExplorer",
+    "attention_map",
+    "draw_lines",
+    "glue",
+    "house_style",
+    "line_plot",
+    "new_figure",
+    "sequence_grid",
+]
