@@ -163,3 +163,22 @@ def _strict(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_strict(item) for item in value]
     return value
+
+
+@dataclass(frozen=True, kw_only=True)
+class Graded:
+    """A result with whose it is: one row of the gradebook.
+
+    Args:
+        student: what identifies the student on the platform
+        name: how to address them
+        path: where the submission was found
+        late: the platform says it came late
+        result: the verdict
+    """
+
+    student: str
+    name: str
+    path: str
+    late: bool
+    result: SubmissionResult
