@@ -1,6 +1,7 @@
 """One training loop for every model of the course."""
 
 from lecturelib.training.batches import seed_everything
+from lecturelib.training.checkpoint import CheckpointError, load_weights
 from lecturelib.training.config import TrainConfig
 from lecturelib.training.devices import choose_device, to_device
 from lecturelib.training.history import History, read_history
@@ -8,6 +9,7 @@ from lecturelib.training.loop import NonFiniteError, train
 from lecturelib.training.schedules import Constant, Cosine, Linear, Noam
 
 __all__ = [
+    "CheckpointError",
     "Constant",
     "Cosine",
     "History",
@@ -16,6 +18,7 @@ __all__ = [
     "NonFiniteError",
     "TrainConfig",
     "choose_device",
+    "load_weights",
     "read_history",
     "seed_everything",
     "to_device",
