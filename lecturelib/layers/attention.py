@@ -1,116 +1,20 @@
-"""The attention layer: scaled dot-product, additive, and multi-head."""
+"""The attention layers with weights of their own: additive and multi-head."""
 
-import math
-from typing import Literal, overload
+from typing import Literal, Protocol, overload, runtime_checkable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lecturelib.layers.cache import LayerCache
+from lecturelib.layers.dot_product import dot_product_attention, masked_softmax
 
-@overload
-def dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
-    *,
-    is_causal: bool = False,
-    scale: float | None = None,
-    dropout: float = 0.0,
-    need_weights: Literal[False] = False,
-) -> Tensor: ...
-
-
-@overload
-def dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
-    *,
-    is_causal: bool = False,
-    scale: float | None = None,
-    dropout: float = 0.0,
-    need_weights: Literal[True],
-) -> tuple[Tensor, Tensor]: ...
-
-
-def dot_product_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None = None,
-    *,
-    is_causal: bool = False,
-    scale: float | None = None,
-    dropout: float = 0.0,
-    need_weights: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
-    """Average the values, each weighted by the softmax of its key's dot product with the query.
-
-    Paper: Vaswani et al. 2017 [vaswani2017attention], Equation 1.
-    Differs: a query that may attend to nothing gives a row of zeros, in the output and in the weights, never
-    NaN. Without `need_weights` the work is done by `F.scaled_dot_product_attention`, which never stores the
-    (Tq, Tk) weights.
-
-    Args:
-        query: (..., Tq, Dk)
-        key: (..., Tk, Dk)
-        value: (..., Tk, Dv)
-        mask: boolean, broadcasts to (..., Tq, Tk); True = may attend. A floating-point mask is added to the
-            scores instead, which is how position biases come in; its -inf entries may not be attended.
-        is_causal: query i sees keys 0..i; needs Tq == Tk. Combines with `mask`.
-        scale: what the scores are multiplied by; 1 / sqrt(Dk) when left out
-        dropout: probability of dropping a weight; the caller passes 0 outside training
-        need_weights: also return the (..., Tq, Tk) weights, before dropout
-
-    Shapes: -> (..., Tq, Dv), or a pair with the weights (..., Tq, Tk)
-    """
-    _check_shapes(query, key, value, mask)
-    num_queries, num_keys = query.shape[-2], key.shape[-2]
-    if is_causal and num_queries != num_keys:
-        raise ValueError(
-            f"is_causal needs as many queries as keys, got {num_queries} and {num_keys}; "
-            "for a cache of earlier keys pass mask=causal_mask(query_len, key_len)"
-        )
-    if is_causal and mask is not None:  # the fused kernel takes one or the other
-        causal = torch.ones(num_queries, num_keys, dtype=torch.bool, device=query.device).tril()
-        mask, is_causal = _combine(causal, mask), False
-    if num_keys > 0 and not need_weights:
-        if mask is not None and mask.dtype != torch.bool:
-            mask = mask.to(query.dtype)
-        return F.scaled_dot_product_attention(
-            query, key, value, attn_mask=mask, is_causal=is_causal, scale=scale, dropout_p=dropout
-        )
-
-    if is_causal:
-        mask = torch.ones(num_queries, num_keys, dtype=torch.bool, device=query.device).tril()
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = query @ key.transpose(-2, -1) * scale  # (..., Tq, Tk)
-    weights = masked_softmax(scores, mask)
-    dropped = F.dropout(weights, dropout) if dropout > 0 else weights
-    out = dropped @ value  # (..., Tq, Dv); with no keys at all, zeros
-    return (out, weights) if need_weights else out
-
-
-def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax over the last axis, over the entries the mask allows; a row that allows none is all zeros.
-
-    Differs: a plain softmax of a row of -inf is NaN, and with -1e9 in place of -inf it would be a uniform
-    average over forbidden entries.
-
-    Shapes: scores (..., Tq, Tk), mask broadcasts to it -> (..., Tq, Tk)
-    """
-    if mask is None:
-        return scores.softmax(dim=-1)
-    if mask.dtype == torch.bool:
-        scores = scores.masked_fill(~mask, -math.inf)
-    else:
-        scores = scores + mask.to(scores.dtype)
-    empty = (scores == -math.inf).all(dim=-1, keepdim=True)  # (..., Tq, 1)
-    # Fill empty rows before the softmax: masking a NaN afterwards would still leave a NaN gradient.
-    return scores.masked_fill(empty, 0.0).softmax(dim=-1).masked_fill(empty, 0.0)
+__all__ = [
+    "AdditiveAttention",
+    "AttentionPositions",
+    "MultiHeadAttention",
+    "dot_product_attention",
+    "masked_softmax",
+]
 
 
 class AdditiveAttention(nn.Module):
@@ -152,6 +56,30 @@ class AdditiveAttention(nn.Module):
         return weights @ value, weights
 
 
+@runtime_checkable
+class AttentionPositions(Protocol):
+    """What `MultiHeadAttention` asks of a part that brings positions into attention; keys stand at 0, 1, 2, …"""
+
+    def turn(self, heads: Tensor, positions: Tensor) -> Tensor:
+        """Mark queries or keys (B, H, T, Dh) with their positions, (T,) or (B, T); before any cache keeps them."""
+        ...
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        positions: Tensor,
+        *,
+        is_causal: bool,
+        dropout: float,
+        need_weights: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """As `dot_product_attention`, told the queries' positions, (Tq,) or (B, Tq)."""
+        ...
+
+
 class MultiHeadAttention(nn.Module):
     """Project to queries, keys and values, attend in `num_heads` subspaces at once, and mix the results.
 
@@ -165,6 +93,7 @@ class MultiHeadAttention(nn.Module):
         kv_dim: width of the keys and values; d_model when left out
         dropout: of the attention weights, in training
         bias: whether the four projections have biases
+        positions: how positions enter the scores, if they do: `RotaryPositions`, `ALiBi`, `RelativeBias`, …
     """
 
     def __init__(
@@ -175,8 +104,14 @@ class MultiHeadAttention(nn.Module):
         kv_dim: int | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        positions: nn.Module | None = None,
     ) -> None:
         super().__init__()
+        if positions is not None and not isinstance(positions, AttentionPositions):
+            raise TypeError(
+                f"positions must be a part with `turn` and `attend`, such as RotaryPositions, got "
+                f"{type(positions).__name__}; sinusoidal and learned positions are added to the embeddings instead"
+            )
         if d_model < 1 or num_heads < 1 or d_model % num_heads:
             raise ValueError(
                 f"num_heads must divide d_model, both at least 1, got d_model={d_model} and num_heads={num_heads}"
@@ -189,6 +124,7 @@ class MultiHeadAttention(nn.Module):
         self.key_proj = nn.Linear(kv_dim, d_model, bias=bias)
         self.value_proj = nn.Linear(kv_dim, d_model, bias=bias)
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
+        self.positions = positions
 
     @overload
     def forward(
@@ -200,6 +136,7 @@ class MultiHeadAttention(nn.Module):
         *,
         is_causal: bool = False,
         need_weights: Literal[False] = False,
+        cache: LayerCache | None = None,
     ) -> Tensor: ...
 
     @overload
@@ -212,6 +149,7 @@ class MultiHeadAttention(nn.Module):
         *,
         is_causal: bool = False,
         need_weights: Literal[True],
+        cache: LayerCache | None = None,
     ) -> tuple[Tensor, Tensor]: ...
 
     def forward(
@@ -223,6 +161,7 @@ class MultiHeadAttention(nn.Module):
         *,
         is_causal: bool = False,
         need_weights: bool = False,
+        cache: LayerCache | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Self-attention with `query` alone, cross-attention with a `key` (and a `value`, else the key again).
 
@@ -232,11 +171,73 @@ class MultiHeadAttention(nn.Module):
             value: (B, Tk, kv_dim)
             mask: boolean, True = may attend; (Tq, Tk), (B, Tq, Tk) or (B, 1, Tk) for all heads alike, or
                 (B, H, Tq, Tk) for each its own
+            cache: earlier tokens' keys and values; the new ones join them, and the queries see them all
+
+        With a `positions` part, keys stand at 0 … Tk - 1 and the queries at the last Tq of those.
 
         Shapes: -> (B, Tq, D), or a pair with the weights (B, H, Tq, Tk)
         """
         key = query if key is None else key
         value = key if value is None else value
+        self._check_widths(query, key, value)
+        q = self._split(self.query_proj(query))  # (B, H, Tq, Dh)
+        k, v = self._split(self.key_proj(key)), self._split(self.value_proj(value))  # (B, H, Tk, Dh) each
+        where = None
+        if self.positions is not None:
+            where = self._query_positions(query, key) if cache is None else cache.positions  # (Tq,) or (B, Tq)
+            key_where = torch.arange(key.shape[1], device=key.device) if cache is None else where
+            q, k = self.positions.turn(q, where), self.positions.turn(k, key_where)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        return self._attend(q, k, v, mask, where, is_causal=is_causal, need_weights=need_weights)
+
+    def project_memory(self, key: Tensor, value: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Project keys and values once, for the many calls of `read_memory` that decoding makes.
+
+        Shapes: (B, Tk, kv_dim) -> two of (B, H, Tk, Dh)
+        """
+        return self._split(self.key_proj(key)), self._split(self.value_proj(key if value is None else value))
+
+    def read_memory(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Cross-attention to keys and values that `project_memory` gave.
+
+        Shapes: query (B, Tq, D), keys and values (B, H, Tk, Dh) -> (B, Tq, D)
+        """
+        out = self._attend(
+            self._split(self.query_proj(query)), keys, values, mask, None, is_causal=False, need_weights=False
+        )
+        assert isinstance(out, Tensor)
+        return out
+
+    def _attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Tensor | None,
+        where: Tensor | None,
+        *,
+        is_causal: bool,
+        need_weights: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        if mask is not None and mask.dim() == 3:
+            mask = mask.unsqueeze(1)  # (B, 1, Tq, Tk)
+        dropout = self.dropout if self.training else 0.0
+        attended: Tensor | tuple[Tensor, Tensor]
+        if self.positions is not None and where is not None:
+            attended = self.positions.attend(
+                q, k, v, mask, where, is_causal=is_causal, dropout=dropout, need_weights=need_weights
+            )
+        elif need_weights:
+            attended = dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=dropout, need_weights=True)
+        else:
+            attended = dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=dropout)
+        if isinstance(attended, tuple):
+            heads, weights = attended
+            return self.out_proj(self._merge(heads)), weights
+        return self.out_proj(self._merge(attended))  # (B, Tq, D)
+
+    def _check_widths(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         for name, tensor, width in (
             ("query", query, self.d_model),
             ("key", key, self.key_proj.in_features),
@@ -244,19 +245,15 @@ class MultiHeadAttention(nn.Module):
         ):
             if tensor.dim() != 3 or tensor.shape[-1] != width:
                 raise ValueError(f"{name} must be (batch, length, {width}), got {tuple(tensor.shape)}")
-        if mask is not None and mask.dim() == 3:
-            mask = mask.unsqueeze(1)  # (B, 1, Tq, Tk)
-        q = self._split(self.query_proj(query))  # (B, H, Tq, Dh)
-        k = self._split(self.key_proj(key))  # (B, H, Tk, Dh)
-        v = self._split(self.value_proj(value))  # (B, H, Tk, Dh)
-        dropout = self.dropout if self.training else 0.0
-        if need_weights:
-            heads, weights = dot_product_attention(
-                q, k, v, mask, is_causal=is_causal, dropout=dropout, need_weights=True
+
+    def _query_positions(self, query: Tensor, key: Tensor) -> Tensor:
+        num_queries, num_keys = query.shape[1], key.shape[1]
+        if num_queries > num_keys:
+            raise ValueError(
+                f"with a positions part the queries are the last of the keys, got {num_queries} queries and "
+                f"{num_keys} keys"
             )
-            return self.out_proj(self._merge(heads)), weights
-        heads = dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=dropout)
-        return self.out_proj(self._merge(heads))  # (B, Tq, D)
+        return torch.arange(num_keys - num_queries, num_keys, device=query.device)  # (Tq,)
 
     def _split(self, x: Tensor) -> Tensor:
         batch, length, d_model = x.shape
@@ -290,41 +287,3 @@ class MultiHeadAttention(nn.Module):
             for ours, bias in zip(projections, biases, strict=True):
                 ours.bias.copy_(bias)
         return self
-
-
-def _batch_shape(*tensors: Tensor) -> torch.Size:
-    return torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
-
-
-def _combine(causal: Tensor, mask: Tensor) -> Tensor:
-    if mask.dtype == torch.bool:
-        return causal & mask
-    return mask.masked_fill(~causal, -math.inf)
-
-
-def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
-    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
-    if min(query.dim(), key.dim(), value.dim()) < 2:
-        raise ValueError(f"attention needs at least (length, width) tensors, got {shapes}")
-    if query.shape[-1] != key.shape[-1]:
-        raise ValueError(f"queries and keys must have the same width for a dot product, got {shapes}")
-    if key.shape[-2] != value.shape[-2]:
-        raise ValueError(f"there must be one value for each key, got {shapes}")
-    try:
-        batch_shape = _batch_shape(query, key, value)
-    except RuntimeError:
-        raise ValueError(f"the batch dimensions do not fit each other, got {shapes}") from None
-    if mask is None:
-        return
-    if mask.dtype != torch.bool and not mask.is_floating_point():
-        raise ValueError(
-            f"mask must be boolean (True = may attend) or a float bias added to the scores, got {mask.dtype}; "
-            "a 0/1 integer mask becomes one with mask.bool()"
-        )
-    want = (*batch_shape, query.shape[-2], key.shape[-2])
-    try:
-        fits = torch.broadcast_shapes(mask.shape, want) == want
-    except RuntimeError:
-        fits = False
-    if not fits:
-        raise ValueError(f"mask of shape {tuple(mask.shape)} does not broadcast to the scores' shape {want}")

@@ -1,0 +1,58 @@
+"""Positions as vectors that a model adds to its token embeddings: fixed waves, or a learned table."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+
+def frequencies(dim: int, base: float = 10_000.0, *, device: torch.device | str | None = None) -> Tensor:
+    """Angles per step of dim / 2 clock hands, from 1 radian down to nearly 1 / base: base^(-2i / dim).
+
+    Shapes: (dim / 2,), always float32, whatever the model's own precision
+    """
+    return torch.exp(torch.arange(0, dim, 2, device=device, dtype=torch.float32) * (-math.log(base) / dim))
+
+
+class SinusoidalPositions(nn.Module):
+    """Write a position as sines and cosines of D / 2 frequencies, from fast to slow, like the bits of a counter.
+
+    A shift by k steps is a rotation of each (sine, cosine) pair, the same one at every position.
+
+    Paper: Vaswani et al. 2017 [vaswani2017attention], Section 3.5.
+    Differs: nothing; there is no table, so no longest position. (The authors' later code puts all sines before all
+    cosines; here they alternate, as in the paper.)
+
+    Shapes: positions (..., T) -> (..., T, D)
+    """
+
+    def __init__(self, d_model: int, *, base: float = 10_000.0) -> None:
+        super().__init__()
+        if d_model < 2 or d_model % 2:
+            raise ValueError(f"d_model must be even, a sine and a cosine for each frequency, got {d_model}")
+        self.d_model, self.base = d_model, base
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """One vector for each position, in float32."""
+        angles = positions[..., None] * frequencies(self.d_model, self.base, device=positions.device)  # (..., T, D / 2)
+        return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # (..., T, D)
+
+
+class LearnedPositions(nn.Module):
+    """Look a position's vector up in a table that is trained like any embedding; past `max_len` there is none.
+
+    Paper: Gehring et al. 2017 [gehring2017convolutional], Section 3.1; used by GPT and BERT.
+    Differs: nothing.
+
+    Shapes: positions (..., T) -> (..., T, D)
+    """
+
+    def __init__(self, max_len: int, d_model: int, *, std: float = 0.02) -> None:
+        super().__init__()
+        self.max_len, self.d_model = max_len, d_model
+        self.weight = nn.Parameter(torch.empty(max_len, d_model))
+        nn.init.normal_(self.weight, std=std)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        """One row of the table for each position."""
+        return nn.functional.embedding(positions, self.weight)

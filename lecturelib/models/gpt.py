@@ -1,0 +1,212 @@
+"""GPT: a stack of causal blocks that predicts the next token."""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal, overload
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lecturelib.layers.attention import AttentionPositions, MultiHeadAttention
+from lecturelib.layers.block import WIRINGS, Block, FeedForward
+from lecturelib.layers.cache import KeyValueCache
+from lecturelib.layers.positions import LearnedPositions
+
+
+@dataclass(frozen=True, kw_only=True)
+class GPTConfig:
+    """The sizes of a GPT; `d_ff` is 4 · d_model when left out, `wiring` is a name in `lecturelib.layers.WIRINGS`."""
+
+    vocab_size: int
+    max_len: int
+    d_model: int
+    num_heads: int
+    num_layers: int
+    d_ff: int | None = None
+    dropout: float = 0.1
+    wiring: str = "pre_norm"
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "max_len", "d_model", "num_heads", "num_layers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 or more, got {name}={getattr(self, name)}")
+        if self.d_model % self.num_heads:
+            raise ValueError(
+                f"num_heads must divide d_model, got d_model={self.d_model} and num_heads={self.num_heads}"
+            )
+        if self.d_ff is not None and self.d_ff < 1:
+            raise ValueError(f"d_ff must be 1 or more, got d_ff={self.d_ff}")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout must be in [0, 1), got dropout={self.dropout}")
+        if self.wiring not in WIRINGS:
+            raise ValueError(f"wiring must be one of {sorted(WIRINGS)}, got wiring={self.wiring!r}")
+
+
+GPT1 = GPTConfig(vocab_size=40_478, max_len=512, d_model=768, num_heads=12, num_layers=12, wiring="post_norm")
+GPT2_SMALL = GPTConfig(vocab_size=50_257, max_len=1024, d_model=768, num_heads=12, num_layers=12)
+GPT2_MEDIUM = GPTConfig(vocab_size=50_257, max_len=1024, d_model=1024, num_heads=16, num_layers=24)
+GPT2_LARGE = GPTConfig(vocab_size=50_257, max_len=1024, d_model=1280, num_heads=20, num_layers=36)
+GPT2_XL = GPTConfig(vocab_size=50_257, max_len=1024, d_model=1600, num_heads=25, num_layers=48)
+
+
+@dataclass(frozen=True)
+class GPTState:
+    """The keys and values of the tokens read so far."""
+
+    cache: KeyValueCache
+
+    def select(self, index: Tensor) -> "GPTState":
+        """Take the rows `index` of the batch."""
+        return GPTState(self.cache.select(index))
+
+
+class GPT(nn.Module):
+    """Predict each next token from the tokens before it.
+
+    Paper: Radford et al. 2018 [radford2018improving] (wired "post_norm", without a final norm) and Radford et al. 2019
+    [radford2019language] (wired "pre_norm", with one; projections onto the residual stream start smaller by
+    1 / sqrt(2 · num_layers)).
+    Differs: nothing in the network. Initial standard deviations follow the authors' code: 0.02, and 0.01 for GPT-2's
+    position table. The head is the embedding matrix, tied. Three projections make queries, keys and values where the
+    authors store one matrix three times as wide.
+
+    Args:
+        config: sizes, or a preset such as GPT2_SMALL
+        positions: what tells positions apart; a `LearnedPositions` table as published when left out. A part added to
+            the embeddings (`SinusoidalPositions`), or one for attention (`RotaryPositions`, `ALiBi`, …), which all
+            layers then share.
+    """
+
+    def __init__(self, config: GPTConfig, *, positions: nn.Module | None = None) -> None:
+        super().__init__()
+        self.config = config
+        d_model, pre_norm = config.d_model, config.wiring == "pre_norm"
+        if positions is None:
+            positions = LearnedPositions(config.max_len, d_model, std=0.01 if pre_norm else 0.02)
+        in_attention = isinstance(positions, AttentionPositions)
+        self.token_embedding = nn.Embedding(config.vocab_size, d_model)
+        self.positions = None if in_attention else positions
+        self.dropout = nn.Dropout(config.dropout)
+        wiring = WIRINGS[config.wiring]
+        self.blocks = nn.ModuleList(
+            Block(
+                MultiHeadAttention(
+                    d_model, config.num_heads, dropout=config.dropout, positions=positions if in_attention else None
+                ),
+                FeedForward(d_model, config.d_ff or 4 * d_model, activation=partial(F.gelu, approximate="tanh")),
+                partial(wiring, d_model, dropout=config.dropout),
+            )
+            for _ in range(config.num_layers)
+        )
+        self.final_norm = wiring.final_norm(d_model)
+        self._initialise(residual_std=0.02 / math.sqrt(2 * config.num_layers) if pre_norm else 0.02)
+
+    def _initialise(self, residual_std: float) -> None:
+        nn.init.normal_(self.token_embedding.weight, std=0.02)
+        for name, module in self.blocks.named_modules():
+            if isinstance(module, nn.Linear):
+                onto_stream = name.endswith(("out_proj", "narrow"))
+                nn.init.normal_(module.weight, std=residual_std if onto_stream else 0.02)
+                nn.init.zeros_(module.bias)
+
+    @property
+    def max_len(self) -> int | None:
+        """The longest text it can read: the length of a learned position table, else no limit."""
+        return self.positions.max_len if isinstance(self.positions, LearnedPositions) else None
+
+    @overload
+    def forward(self, tokens: Tensor, *, need_weights: Literal[False] = False) -> Tensor: ...
+
+    @overload
+    def forward(self, tokens: Tensor, *, need_weights: Literal[True]) -> tuple[Tensor, list[Tensor]]: ...
+
+    def forward(self, tokens: Tensor, *, need_weights: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+        """Logits of the next token at every position; padding after a text changes nothing before it.
+
+        Shapes: tokens (B, T) -> (B, T, V), or a pair with each layer's attention weights (B, H, T, T)
+        """
+        if not need_weights:
+            return self.head(self.features(tokens))
+        x = self._embed(tokens, None)
+        all_weights = []
+        for block in self.blocks:
+            x, weights = block(x, is_causal=True, need_weights=True)
+            all_weights.append(weights)
+        return self.head(self.final_norm(x)), all_weights
+
+    def features(self, tokens: Tensor) -> Tensor:
+        """The last layer's output, for a head of your own: (B, T) -> (B, T, D)."""
+        x = self._embed(tokens, None)
+        for block in self.blocks:
+            x = block(x, is_causal=True)
+        return self.final_norm(x)
+
+    def head(self, x: Tensor) -> Tensor:
+        """Compare with every token's embedding: (..., D) -> (..., V)."""
+        return F.linear(x, self.token_embedding.weight)
+
+    @torch.no_grad()
+    def start(self, prompt: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, GPTState]:
+        """Read the prompts at once; give the logits of what follows each, and the state to go on from.
+
+        Args:
+            prompt: (B, T), at least one token
+            lengths: (B,) tokens that count in each row, the rest is padding; all of them when left out
+
+        Shapes: -> (B, V), state
+        """
+        self._check(prompt)
+        batch, length = prompt.shape
+        if length == 0:
+            raise ValueError("the prompt is empty; start from at least one token, such as a begin-of-text symbol")
+        if lengths is not None and (
+            lengths.shape != (batch,) or not bool(((lengths >= 1) & (lengths <= length)).all())
+        ):
+            raise ValueError(f"lengths must be {batch} numbers from 1 to {length}, got {lengths.tolist()}")
+        config = self.config
+        empty = KeyValueCache(
+            config.num_layers, config.num_heads, config.d_model // config.num_heads, max_len=self.max_len
+        )
+        x, cache = self._read(prompt, empty)
+        if lengths is None:
+            return self.head(x[:, -1]), GPTState(cache)
+        last = x[torch.arange(batch, device=x.device), lengths - 1]  # (B, D)
+        return self.head(last), GPTState(cache.with_lengths(lengths))
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: GPTState) -> tuple[Tensor, GPTState]:
+        """Read one more token in every row.
+
+        Shapes: tokens (B,) -> logits of the next one (B, V), state
+        """
+        if tokens.dim() != 1:
+            raise ValueError(f"step takes one token for each row, (batch,), got {tuple(tokens.shape)}")
+        x, cache = self._read(tokens[:, None], state.cache)
+        return self.head(x[:, -1]), GPTState(cache)
+
+    def _read(self, tokens: Tensor, cache: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
+        """Run new tokens (B, T) through the blocks, after those in the cache; -> (B, T, D) and the longer cache."""
+        batch, length = tokens.shape
+        is_first = cache.length == 0
+        cache = cache.advance(length, batch, like=self.token_embedding.weight)
+        mask = None if is_first else cache.mask()
+        x = self._embed(tokens, cache.positions)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, mask, is_causal=is_first, cache=cache[layer])
+        return self.final_norm(x), cache
+
+    def _embed(self, tokens: Tensor, where: Tensor | None) -> Tensor:
+        self._check(tokens)
+        x = self.token_embedding(tokens)  # (B, T, D)
+        if self.positions is not None:
+            where = torch.arange(tokens.shape[1], device=tokens.device) if where is None else where
+            x = x + self.positions(where).to(x.dtype)
+        return self.dropout(x)
+
+    def _check(self, tokens: Tensor) -> None:
+        if tokens.dim() != 2 or tokens.is_floating_point():
+            raise ValueError(f"tokens must be integers (batch, length), got {tokens.dtype} {tuple(tokens.shape)}")
+        if self.max_len is not None and tokens.shape[1] > self.max_len:
+            raise ValueError(f"a text of {tokens.shape[1]} tokens is longer than max_len={self.max_len}; shorten it")
