@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from lecturelib.layers.cells import Cell, CellState, TorchCell
+from lecturelib.layers.checks import check_lengths
 
 RecurrentState = tuple[CellState, ...]
 """One cell state for each layer and direction, layer by layer: forward 0, backward 0, forward 1, …; all (B, H)."""
@@ -197,16 +198,6 @@ def gradient_norms(loss: Tensor, trace: Trace, *, part: int = 0) -> Tensor:
     grads = torch.autograd.grad(loss, states, retain_graph=True, allow_unused=True)
     norms = [torch.zeros_like(s[:, 0]) if g is None else g.norm(dim=-1) for s, g in zip(states, grads, strict=True)]
     return torch.stack(norms, dim=1)
-
-
-def check_lengths(lengths: Tensor, batch: int, length: int, name: str = "lengths") -> None:
-    """Raise in the user's words unless `lengths` holds, for each row, how many of its `length` steps are real."""
-    if lengths.shape != (batch,) or lengths.is_floating_point():
-        raise ValueError(f"{name} must be ({batch},) integers, got {lengths.dtype} {tuple(lengths.shape)}")
-    if torch.compiler.is_compiling():  # a look at the values would break the graph
-        return
-    if batch and not 0 <= int(lengths.min()) <= int(lengths.max()) <= length:
-        raise ValueError(f"{name} must be between 0 and the padded length {length}, got {lengths.tolist()}")
 
 
 def reverse_sequences(x: Tensor, lengths: Tensor | None = None) -> Tensor:

@@ -1,0 +1,124 @@
+"""One small case of every model, for the contract suite. To add a model, add one line to CASES."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lecturelib.models.mlp import MLP, MLPConfig
+from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+
+B, TS, TT, T = 3, 5, 7, 6  # batch, source length, target length, length where there is only one
+SOURCE_VOCAB, VOCAB = 11, 13
+Inputs = tuple[Tensor, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """How the contract suite handles one model.
+
+    name: of the test
+    build: makes the model, small, without dropout
+    inputs: a generator -> the arguments of forward; forward returns logits (B, T, V), or anything `scalar` takes
+    targets: what the logits are trained towards, for the one-batch overfit
+    wrong: arguments of a wrong shape; forward must raise a ValueError that matches `wrong_match`
+    pad: inputs -> the same inputs with garbage in all padding, and with more of it; None when nothing can be padded
+    causal: name of the embedding whose outputs at positions > t must not reach the logits at t; None if not causal
+    decode: whether the model has `start` and `step`
+    inductor: whether to build real kernels for it too, which takes a while; one or two models of each kind do
+    """
+
+    name: str
+    build: Callable[[], nn.Module]
+    inputs: Callable[[torch.Generator], Inputs]
+    wrong: Callable[[Inputs], Inputs]
+    wrong_match: str
+    targets: Callable[[Inputs, torch.Generator], Tensor]
+    pad: Callable[[Inputs], Inputs] | None = None
+    causal: str | None = None
+    decode: bool = False
+    inductor: bool = False
+
+    def loss(self, model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
+        return F.cross_entropy(model(*inputs).flatten(0, -2), targets.flatten())
+
+
+def ids(vocab: int, *shape: int) -> Callable[[torch.Generator], Tensor]:
+    return lambda generator: torch.randint(vocab, shape, generator=generator)
+
+
+def encoder_decoder(name: str, build: Callable[[], nn.Module], *, causal: str = "target_embedding") -> Case:
+    """A model `forward(source, source_lengths, target_in) -> logits`, `start(source, source_lengths)` and `step`."""
+
+    def inputs(generator: torch.Generator) -> Inputs:
+        source = ids(SOURCE_VOCAB, B, TS)(generator)
+        return source, torch.tensor([TS, 2, TS - 1]), ids(VOCAB, B, TT)(generator)
+
+    def pad(inputs: Inputs) -> Inputs:
+        source, lengths, target = inputs
+        longer = F.pad(source, (0, 2))
+        padding = torch.arange(TS + 2) >= lengths[:, None]
+        return longer.masked_fill(padding, SOURCE_VOCAB - 1), lengths, target
+
+    return Case(
+        name=name,
+        build=build,
+        inputs=inputs,
+        wrong=lambda inputs: (inputs[0][0], inputs[1], inputs[2]),
+        wrong_match=rf"source must be \(batch, length\) token ids, got \({TS},\)",
+        targets=lambda inputs, generator: ids(VOCAB, B, TT)(generator),
+        pad=pad,
+        causal=causal,
+        decode=True,
+    )
+
+
+def decoder_only(name: str, build: Callable[[], nn.Module], *, causal: str = "embedding", decode: bool = True) -> Case:
+    """A model `forward(tokens) -> logits`, `start(prompt)` and `step`; being causal, it needs no lengths."""
+    return Case(
+        name=name,
+        build=build,
+        inputs=lambda generator: (ids(VOCAB, B, T)(generator),),
+        wrong=lambda inputs: (inputs[0][0],),
+        wrong_match=rf"tokens must be \(batch, length\) token ids, got \({T},\)",
+        targets=lambda inputs, generator: ids(VOCAB, B, T)(generator),
+        causal=causal,
+        decode=decode,
+    )
+
+
+CASES = [
+    Case(
+        name="mlp",
+        build=lambda: MLP(MLPConfig(input_dim=5, output_dim=VOCAB, hidden_dim=17, num_layers=2)),
+        inputs=lambda generator: (torch.randn(B, 5, generator=generator),),
+        wrong=lambda inputs: (inputs[0][:, :4],),
+        wrong_match=rf"\(\.\.\., 5\), got \({B}, 4\)",
+        targets=lambda inputs, generator: ids(VOCAB, B)(generator),
+        inductor=True,
+    ),
+    encoder_decoder(
+        "seq2seq",
+        lambda: Seq2Seq(
+            Seq2SeqConfig(source_vocab_size=SOURCE_VOCAB, target_vocab_size=VOCAB, d_model=16, num_layers=2)
+        ),
+    ),
+]
+
+
+SUBSETS = {
+    "case": lambda case: True,
+    "padded_case": lambda case: case.pad is not None,
+    "causal_case": lambda case: case.causal is not None,
+    "decoding_case": lambda case: case.decode,
+    "compiled_case": lambda case: case.inductor,
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    for name in SUBSETS.keys() & set(metafunc.fixturenames):
+        chosen = [case for case in CASES if SUBSETS[name](case)]
+        metafunc.parametrize(name, chosen, ids=[case.name for case in chosen])
