@@ -48,44 +48,57 @@ class Journal:
             self._file.close()
             raise JournalError(f"another grader is at work in {folder}: wait for it, or give another --out") from None
         try:
-            self.results = self._recover(run)
+            self._offsets = self._recover(run)
         except JournalError:
             self._file.close()
             raise
 
-    def _recover(self, run: Run) -> dict[str, dict[str, Any]]:
-        """Read what is whole, cut off what is not, and return the results by key."""
+    def _recover(self, run: Run) -> dict[str, int]:
+        """Cut off what is not whole, and return where each result begins; the results themselves stay on disk."""
         self._file.seek(0)
-        lines, whole = [], 0
+        offsets: dict[str, int] = {}
+        held, whole = None, 0
         for line in self._file:
-            try:
-                entry = json.loads(line)
-            except ValueError:
+            entry = _entry(line)
+            if entry is None:
                 break
-            if not line.endswith(b"\n") or not isinstance(entry, dict):
-                break
-            lines.append(entry)
+            if held is None:
+                held = entry
+            elif "key" in entry:
+                offsets[entry["key"]] = whole
             whole += len(line)
         self._file.truncate(whole)
-        if not lines:
-            self._write({"run": asdict(run)})
-            return {}
-        if lines[0] != {"run": asdict(run)}:
-            raise JournalError(self._disagreement(lines[0].get("run", {}), asdict(run)))
-        return {entry["key"]: entry["result"] for entry in lines[1:] if "key" in entry and "result" in entry}
+        if held is None:
+            self._write(json.dumps({"run": asdict(run)}))
+        elif held != {"run": asdict(run)}:
+            raise JournalError(self._disagreement(held.get("run", {}), asdict(run)))
+        return offsets
 
     def _disagreement(self, held: dict[str, Any], wanted: dict[str, Any]) -> str:
         differing = [name for name in wanted if held.get(name) != wanted[name]]
         shown = ", ".join(f"{name} {held.get(name)!r}, not {wanted[name]!r}" for name in differing)
         return f"{self.path.parent} holds the results of another run ({shown}): give another --out, or empty the folder"
 
-    def record(self, key: str, result: dict[str, Any]) -> None:
-        """Write one result through to the disk; when this returns, no crash can lose it."""
-        self._write({"key": key, "result": result})
-        self.results[key] = result
+    def __contains__(self, key: str) -> bool:
+        return key in self._offsets
 
-    def _write(self, entry: dict[str, Any]) -> None:
-        self._file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+    def __len__(self) -> int:
+        return len(self._offsets)
+
+    def result(self, key: str) -> str:
+        """A recorded result, as the JSON it was given as."""
+        self._file.seek(self._offsets[key])
+        return json.dumps(json.loads(self._file.readline())["result"])
+
+    def record(self, key: str, result: str) -> None:
+        """Write one result, given as JSON, through to the disk; when this returns, no crash can lose it."""
+        self._file.seek(0, os.SEEK_END)
+        offset = self._file.tell()
+        self._write(f'{{"key": {json.dumps(key)}, "result": {json.dumps(json.loads(result))}}}')
+        self._offsets[key] = offset
+
+    def _write(self, line: str) -> None:
+        self._file.write(line.encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
 
@@ -100,6 +113,15 @@ class Journal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _entry(line: bytes) -> dict[str, Any] | None:
+    """A whole line of the journal, or None for one that a crash cut short."""
+    try:
+        entry = json.loads(line)
+    except ValueError:
+        return None
+    return entry if line.endswith(b"\n") and isinstance(entry, dict) else None
 
 
 def held_run(folder: Path) -> Run | None:

@@ -10,7 +10,8 @@ SIDE, GAP, TOP = 20, 28, 22  # of a cell, between the maps, above them
 
 
 def svg(picture: Picture) -> str:
-    """Both matrices on one scale; entries that differ carry a dot, so colour alone says nothing.
+    """Both matrices on one scale; entries that differ carry a dot, so colour is not alone in saying so.
+    An infinity is drawn as ∞ and a NaN as a question mark.
 
     Ink is `currentColor` and cells are a mid-tone of varying opacity, so it reads on light and on dark.
     """
@@ -53,7 +54,7 @@ def _map(
         for j, value in enumerate(row):
             x, y = offset + j * SIDE, TOP + i * SIDE
             parts.append(_cell(x, y, value, largest))
-            if _differs(matrix, want, i, j):
+            if math.isfinite(value) and _differs(matrix, want, i, j):
                 parts.append(f'<circle cx="{x + SIDE / 2:g}" cy="{y + SIDE / 2:g}" r="2.5"/>')
     return "".join(parts)
 

@@ -13,17 +13,21 @@ RUN = Run(exercise="08_attention_layer", rubric="abc", seed=7, tier="full")
 
 def test_results_are_read_back(tmp_path):
     with Journal(tmp_path, RUN) as journal:
-        journal.record("ada:1", {"score": 3})
-        journal.record("bo:2", {"score": 4})
+        journal.record("ada:1", '{"score": 3}')
+        journal.record("bo:2", '{"score": 4}')
     with Journal(tmp_path, RUN) as journal:
-        assert journal.results == {"ada:1": {"score": 3}, "bo:2": {"score": 4}}
+        assert (len(journal), "ada:1" in journal, "cy" in journal) == (2, True, False)
+        assert json.loads(journal.result("bo:2")) == {"score": 4}
+        journal.record("cy", '{"score": 5}')
+        assert json.loads(journal.result("ada:1")) == {"score": 3}
+        assert json.loads(journal.result("cy")) == {"score": 5}
     assert held_run(tmp_path) == RUN
 
 
 def test_journal_cut_at_any_byte_keeps_every_whole_result(tmp_path):
     with Journal(tmp_path, RUN) as journal:
         for index in range(3):
-            journal.record(f"s{index}", {"score": index, "message": "ümlaut\n"})
+            journal.record(f"s{index}", json.dumps({"score": index, "message": "ümlaut\n"}))
         path = journal.path
     content = path.read_bytes()
     ends = [i + 1 for i, byte in enumerate(content) if byte == ord("\n")]
@@ -31,15 +35,16 @@ def test_journal_cut_at_any_byte_keeps_every_whole_result(tmp_path):
         path.write_bytes(content[:cut])
         with Journal(tmp_path, RUN) as journal:
             whole = sum(end <= cut for end in ends)
-            assert len(journal.results) == max(whole - 1, 0)
-            journal.record("next", {"score": 9})
+            assert len(journal) == max(whole - 1, 0)
+            assert all(json.loads(journal.result(f"s{i}"))["score"] == i for i in range(len(journal)))
+            journal.record("next", '{"score": 9}')
         with Journal(tmp_path, RUN) as journal:
-            assert journal.results["next"] == {"score": 9}
+            assert json.loads(journal.result("next")) == {"score": 9}
 
 
 def test_another_seed_or_rubric_is_refused_and_loses_nothing(tmp_path):
     with Journal(tmp_path, RUN) as journal:
-        journal.record("ada", {"score": 1})
+        journal.record("ada", '{"score": 1}')
     before = (tmp_path / "journal.jsonl").read_bytes()
     other = Run(exercise=RUN.exercise, rubric=RUN.rubric, seed=8, tier=RUN.tier)
     with pytest.raises(JournalError, match=r"seed 7, not 8.*another --out"):
@@ -67,7 +72,7 @@ def test_second_grader_is_kept_out_until_the_first_is_gone(tmp_path):
     first.stdin.close()
     first.stdout.close()
     with Journal(tmp_path, RUN) as journal:
-        assert journal.results == {}
+        assert len(journal) == 0
 
 
 def test_held_run_of_nothing_or_nonsense_is_none(tmp_path):

@@ -216,6 +216,8 @@ def test_items_page_lists_what_could_not_be_graded(rubric):
 
 def test_picture_marks_what_differs_and_says_so():
     drawn = svg(PICTURE)
-    assert drawn.count("<circle") == 1
+    assert drawn.count(">?</text>") == 1
+    other = Picture(got=((1.0, 2.0), (3.0, 4.0)), want=((1.0, 2.0), (3.5, 4.0)), got_shape=(2, 2), want_shape=(2, 2))
+    assert svg(other).count("<circle") == 1
     assert "1 of the 2 entries shown differ" in describe(PICTURE)
     assert 'aria-label="Your result has shape (1, 2)' in drawn

@@ -1,0 +1,127 @@
+"""However workers die, every submission gets exactly one result, and a run that was cut short goes on."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from lecturelib.grading.intake import Found, UnreadableError
+from lecturelib.grading.journal import Journal, Run
+from lecturelib.grading.results import SubmissionResult
+from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, grade_all, local_pool
+
+RUN = Run(exercise="e", rubric="r", seed=1, tier="full")
+
+
+def fake_grade(student: str, notebook: bytes) -> str:
+    """Stands for grading: answers, raises, or kills its process, as the notebook says."""
+    if notebook == b"kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if notebook.startswith(b"kill once "):
+        flag = Path(notebook.removeprefix(b"kill once ").decode())
+        if not flag.exists():
+            flag.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+    if notebook == b"raise":
+        raise RuntimeError("a bug of ours")
+    notes = (notebook.decode(),)
+    return SubmissionResult(submission=student, rubric="e", seed=1, notes=notes).to_json()
+
+
+def submissions(**notebooks: bytes | None) -> list[Found]:
+    def load(data: bytes | None) -> bytes:
+        if data is None:
+            raise UnreadableError("it is a symbolic link")
+        return data
+
+    return [Found(student=s, name=s, path=s, load=lambda data=d: load(data)) for s, d in notebooks.items()]
+
+
+def grade(found: list[Found], folder: Path, make_pool, window: int = 3) -> dict[str, SubmissionResult]:
+    pool = FaultTolerantPool(fake_grade, make_pool, window)
+    try:
+        with Journal(folder, RUN) as journal:
+            rows = list(grade_all(found, journal, pool, rubric="e", seed=1))
+    finally:
+        pool.close()
+    assert len({row.student for row in rows}) == len(rows)
+    return {row.student: row.result for row in rows}
+
+
+def test_every_submission_gets_one_result_whatever_its_worker_does(tmp_path):
+    good = {f"good{i}": f"answer {i}".encode() for i in range(8)}
+    found = submissions(**good, bad=b"kill", ugly=b"raise", link=None, once=f"kill once {tmp_path / 'flag'}".encode())
+    results = grade(found, tmp_path / "out", lambda: local_pool(2))
+    assert {s: r.notes for s, r in results.items() if s in good} == {s: (d.decode(),) for s, d in good.items()}
+    assert "the grader itself failed" in results["bad"].reason
+    assert "a bug of ours" in results["ugly"].reason
+    assert results["link"].reason == "it is a symbolic link"
+    assert results["once"].reason == ""
+    assert len(results) == len(found)
+
+
+def test_second_run_grades_only_what_is_new_or_changed(tmp_path):
+    calls = []
+
+    class Counting:
+        """An executor of this very process that notes what it was asked."""
+
+        def submit(self, function, student, notebook):
+            from concurrent.futures import Future
+
+            calls.append(student)
+            future = Future()
+            future.set_result(function(student, notebook))
+            return future
+
+    from contextlib import nullcontext
+
+    first = submissions(ada=b"1", bo=b"2", cy=None)
+    before = grade(first, tmp_path, lambda: nullcontext(Counting()))
+    again = grade(first, tmp_path, lambda: nullcontext(Counting()))
+    assert calls == ["ada", "bo"]
+    assert again == before
+    changed = grade(submissions(ada=b"1", bo=b"2 mended", cy=None), tmp_path, lambda: nullcontext(Counting()))
+    assert calls == ["ada", "bo", "bo"]
+    assert changed["bo"].notes == ("2 mended",)
+
+
+def test_only_a_window_of_notebooks_is_read_ahead(tmp_path):
+    loaded, finished = [], []
+
+    def load(index: int) -> bytes:
+        loaded.append(index)
+        assert len(loaded) - len(finished) <= 4
+        return str(index).encode()
+
+    found = [Found(student=f"s{i:03}", name="", path="", load=lambda i=i: load(i)) for i in range(60)]
+    pool = FaultTolerantPool(fake_grade, lambda: local_pool(2), window=3)
+    with Journal(tmp_path, RUN) as journal:
+        for row in grade_all(found, journal, pool, rubric="e", seed=1):
+            finished.append(row.student)
+    pool.close()
+    assert len(finished) == 60
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as made:
+        yield made
+
+
+def test_dask_gives_the_same_results_and_survives_a_killed_worker(tmp_path, cluster):
+    found = submissions(
+        **{f"s{i}": str(i).encode() for i in range(12)}, once=f"kill once {tmp_path / 'flag'}".encode(), link=None
+    )
+    remote = grade(found, tmp_path / "dask", lambda: dask_pool(cluster.scheduler_address))
+    assert (tmp_path / "flag").exists()
+    local = grade(found, tmp_path / "local", lambda: local_pool(2))
+    assert remote == local
+
+
+def test_dask_without_a_scheduler_says_so():
+    with pytest.raises(ValueError, match="no Dask scheduler answers"), dask_pool("tcp://127.0.0.1:9"):
+        pass
