@@ -3,10 +3,6 @@
 import argparse
 from pathlib import Path
 
-from lecturelib.data.cache import cache_folder
-from lecturelib.data.fetching import fetch, human_size, store
-from lecturelib.data.registry import DATA_SETS, find
-
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
     """Register `data list` and `data fetch`."""
@@ -31,6 +27,10 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print one paragraph a data set."""
+    from lecturelib.data.cache import cache_folder
+    from lecturelib.data.fetching import human_size
+    from lecturelib.data.registry import DATA_SETS
+
     for data_set in DATA_SETS.values():
         size = human_size(data_set.size) if data_set.routes else "nothing to fetch"
         print(f"{data_set.name}  ({size})")
@@ -43,6 +43,9 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 def run_fetch(arguments: argparse.Namespace) -> int:
     """Fetch the sets asked for, after checking all their names."""
+    from lecturelib.data.fetching import fetch, store
+    from lecturelib.data.registry import DATA_SETS, find
+
     if bool(arguments.names) == arguments.all:
         raise ValueError("name the data sets to fetch, or say --all (`lecturelib data list` shows them)")
     data_sets = list(DATA_SETS.values()) if arguments.all else [find(name) for name in arguments.names]

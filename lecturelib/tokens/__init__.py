@@ -14,6 +14,7 @@ from lecturelib.tokens.batches import (
     pad,
     pair_batches,
 )
+from lecturelib.tokens.bpe import BPETokenizer
 from lecturelib.tokens.characters import CharTokenizer
 from lecturelib.tokens.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
 from lecturelib.tokens.words import WordTokenizer, split_words
@@ -24,6 +25,7 @@ __all__ = [
     "PAD",
     "SPECIALS",
     "UNK",
+    "BPETokenizer",
     "CharTokenizer",
     "ContiguousWindows",
     "LabelledBatch",

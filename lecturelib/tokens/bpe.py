@@ -1,0 +1,245 @@
+"""Byte-level byte-pair encoding: any text, a fixed vocabulary, no unknown words."""
+
+import functools
+import heapq
+import itertools
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from lecturelib.tokens.bpe_training import learn_merges
+from lecturelib.tokens.pretokens import gpt2_pattern
+from lecturelib.tokens.text_bytes import bytes_of, text_of
+
+_CACHED_LENGTH, _CACHED_PIECES = 64, 1 << 18  # remember short pieces only, and not without end
+
+
+@functools.cache
+def byte_characters() -> tuple[str, ...]:
+    """GPT-2's printable character for each byte, so that tokens can be written to a text file.
+
+    Bytes that print stand for themselves; the others, in order, for U+0100 and on. A space is "Ġ".
+    """
+    printing = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    others = itertools.count(0x100)
+    return tuple(chr(byte if byte in printing else next(others)) for byte in range(256))
+
+
+@functools.cache
+def _character_bytes() -> dict[str, int]:
+    return {character: byte for byte, character in enumerate(byte_characters())}
+
+
+def printable(token: bytes) -> str:
+    """A token as GPT-2's files write it."""
+    return "".join(map(byte_characters().__getitem__, token))
+
+
+def unprintable(text: str) -> bytes:
+    """The inverse of `printable`."""
+    try:
+        return bytes(map(_character_bytes().__getitem__, text))
+    except KeyError as error:
+        raise ValueError(f"{text!r} is not a byte-level token: {error.args[0]!r} stands for no byte") from None
+
+
+class BPETokenizer:
+    """Byte-pair encoding of UTF-8 bytes, with GPT-2's way of cutting text into words.
+
+    Paper: Sennrich et al. 2016 [sennrich2016neural]; on bytes, Radford et al. 2019 [radford2019language].
+    Differs: a lone surrogate is encoded as its three bytes, where UTF-8 proper has none; special tokens are read from
+    text only on request, so that no text can smuggle one in.
+
+    `decode(encode(text)) == text` for every Python string.
+
+    Args:
+        vocab: the id of each token; every single byte must be among the tokens.
+        merges: pairs of tokens to join, the first learned first.
+        specials: the ids of symbols that stand for no text, such as "<|endoftext|>".
+    """
+
+    def __init__(
+        self,
+        vocab: Mapping[bytes, int],
+        merges: Sequence[tuple[bytes, bytes]],
+        *,
+        specials: Mapping[str, int] | None = None,
+    ) -> None:
+        self.vocab = dict(vocab)
+        self.merges = [(left, right) for left, right in merges]
+        self.specials = dict(specials or {})
+        missing = [byte for byte in range(256) if bytes([byte]) not in self.vocab]
+        if missing:
+            raise ValueError(
+                f"a byte-level vocabulary has all 256 bytes; {len(missing)} are missing, first {missing[0]}"
+            )
+        ids = [*self.vocab.values(), *self.specials.values()]
+        if len(set(ids)) < len(ids):
+            twice = Counter(ids).most_common(1)[0][0]
+            raise ValueError(f"every token has an id of its own; id {twice} is given twice")
+        self._tokens = {index: token for token, index in self.vocab.items()}
+        self._special_of = {index: symbol for symbol, index in self.specials.items()}
+        self._byte_ids = [self.vocab[bytes([byte])] for byte in range(256)]
+        self._ranks: dict[tuple[int, int], tuple[int, int]] = {}  # pair of ids -> (rank, id of the joined token)
+        for rank, (left, right) in enumerate(self.merges):
+            if unknown := [token for token in (left, right, left + right) if token not in self.vocab]:
+                raise ValueError(
+                    f"merge {rank}, {left!r} + {right!r}, has {unknown[0]!r}, which is not in the vocabulary"
+                )
+            self._ranks[self.vocab[left], self.vocab[right]] = (rank, self.vocab[left + right])
+        self._pieces: dict[str, list[int]] = {}
+
+    @classmethod
+    def train(
+        cls, texts: str | Iterable[str], *, vocab_size: int, specials: Sequence[str] = (), min_count: int = 0
+    ) -> "BPETokenizer":
+        """Learn merges from text until there are `vocab_size` tokens, or no pair occurs `min_count` times.
+
+        Ids: the specials first, then the 256 bytes in the order of `byte_characters`, then the merges as learned.
+        """
+        alphabet = sorted((bytes([byte]) for byte in range(256)), key=printable)
+        least = len(specials) + len(alphabet)
+        if vocab_size < least:
+            raise ValueError(
+                f"vocab_size={vocab_size} must be at least {least}: 256 bytes and {len(specials)} specials"
+            )
+        if len(set(specials)) < len(specials) or "" in specials:
+            raise ValueError(f"specials={tuple(specials)} must be distinct and not empty")
+        pieces: Counter[str] = Counter()
+        for text in [texts] if isinstance(texts, str) else texts:
+            pieces.update(gpt2_pattern().findall(text))
+        words = Counter({bytes_of(piece): count for piece, count in pieces.items()})
+        pairs = learn_merges(words, alphabet, vocab_size - len(specials), min_count)
+        tokens, merges = list(alphabet), []
+        vocab = {token: index for index, token in enumerate(tokens)}
+        for left, right in pairs:
+            merges.append((tokens[left], tokens[right]))
+            if (token := tokens[left] + tokens[right]) not in vocab:
+                vocab[token] = len(tokens)
+                tokens.append(token)
+        return cls(
+            {token: index + len(specials) for token, index in vocab.items()},
+            merges,
+            specials={symbol: index for index, symbol in enumerate(specials)},
+        )
+
+    @property
+    def vocab_size(self) -> int:
+        """One more than the largest id, the number of rows an embedding needs."""
+        return 1 + max(max(self.vocab.values()), max(self.specials.values(), default=0))
+
+    def __len__(self) -> int:
+        return self.vocab_size
+
+    def __repr__(self) -> str:
+        return f"BPETokenizer({self.vocab_size} tokens, {len(self.merges)} merges, {len(self.specials)} specials)"
+
+    def encode(self, text: str, *, allow_specials: bool = False) -> list[int]:
+        """Text to ids. With `allow_specials` the text's "<|endoftext|>" is the special one, and not 13 characters."""
+        if not (allow_specials and self.specials):
+            return self._encode_ordinary(text)
+        longest_first = sorted(self.specials, key=lambda symbol: (-len(symbol), symbol))
+        ids: list[int] = []
+        for part in re.split(f"({'|'.join(map(re.escape, longest_first))})", text):
+            ids += [self.specials[part]] if part in self.specials else self._encode_ordinary(part)
+        return ids
+
+    def _encode_ordinary(self, text: str) -> list[int]:
+        ids: list[int] = []
+        known = self._pieces
+        for match in gpt2_pattern().finditer(text):
+            piece = match.group()
+            encoded = known.get(piece)
+            if encoded is None:
+                encoded = self._merge([self._byte_ids[byte] for byte in bytes_of(piece)])
+                if len(piece) <= _CACHED_LENGTH and len(known) < _CACHED_PIECES:
+                    known[piece] = encoded
+            ids += encoded
+        return ids
+
+    def _merge(self, ids: list[int]) -> list[int]:
+        """Join neighbours, the pair learned first before all others and from the left, until none can be joined.
+
+        The ids form a linked list, and a heap holds the possible joins, so that a piece of n bytes takes n log n
+        steps: a page without a single space is no problem.
+        """
+        ranks, end = self._ranks, len(ids)
+        following = list(range(1, end + 1))
+        preceding = list(range(-1, end - 1))
+        heap = []
+        for place, pair in enumerate(itertools.pairwise(ids)):
+            if pair in ranks:
+                heap.append((ranks[pair][0], place, ranks[pair][1]))
+        heapq.heapify(heap)
+        while heap:
+            _, place, new = heapq.heappop(heap)
+            neighbour = following[place]
+            if ids[place] < 0 or neighbour == end or ranks.get((ids[place], ids[neighbour]), (0, -1))[1] != new:
+                continue  # one of the two has been joined to another since
+            ids[place], ids[neighbour] = new, -1
+            after, before = following[neighbour], preceding[place]
+            following[place] = after
+            if after < end:
+                preceding[after] = place
+                if found := ranks.get((new, ids[after])):
+                    heapq.heappush(heap, (found[0], place, found[1]))
+            if before >= 0 and (found := ranks.get((ids[before], new))):
+                heapq.heappush(heap, (found[0], before, found[1]))
+        return [index for index in ids if index >= 0]
+
+    def decode(self, ids: Iterable[int], *, skip_specials: bool = True) -> str:
+        """Ids (a list or a tensor of one dimension) to text. Bytes that are no text turn into U+FFFD."""
+        parts = []
+        for index in map(int, ids):
+            if index in self._tokens:
+                parts.append(self._tokens[index])
+            elif index not in self._special_of:
+                raise ValueError(f"id {index} is outside this vocabulary of {self.vocab_size} tokens")
+            elif not skip_specials:
+                parts.append(bytes_of(self._special_of[index]))
+        return text_of(b"".join(parts))
+
+    def tokens_of(self, text: str) -> list[str]:
+        """The tokens of a text as they print, "Ġ" for a space: for looking at."""
+        return [printable(self._tokens[index]) for index in self.encode(text)]
+
+    def save(self, path: str | Path) -> None:
+        """Write the tokenizer as JSON."""
+        content = {
+            "type": "byte-level bpe",
+            "specials": self.specials,
+            "vocab": {printable(token): index for token, index in self.vocab.items()},
+            "merges": [[printable(left), printable(right)] for left, right in self.merges],
+        }
+        Path(path).write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "BPETokenizer":
+        """Read what `save` wrote."""
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or content.get("type") != "byte-level bpe":
+            raise ValueError(f"{path} is not a saved BPETokenizer")
+        vocab = {unprintable(token): index for token, index in content["vocab"].items()}
+        merges = [(unprintable(left), unprintable(right)) for left, right in content["merges"]]
+        return cls(vocab, merges, specials=content["specials"])
+
+    @classmethod
+    def load_gpt2(
+        cls, vocab: str | Path, merges: str | Path, *, specials: Sequence[str] = ("<|endoftext|>",)
+    ) -> "BPETokenizer":
+        """Read GPT-2's two files, `vocab.json` (token to id) and `merges.txt` (a pair a line)."""
+        ids: dict[str, int] = json.loads(Path(vocab).read_text(encoding="utf-8"))
+        if absent := [symbol for symbol in specials if symbol not in ids]:
+            raise ValueError(f"{vocab} has no token {absent[0]!r}: name the special tokens it does have in specials=")
+        pairs = []
+        for number, line in enumerate(Path(merges).read_text(encoding="utf-8").split("\n"), start=1):
+            if not line.strip() or (number == 1 and line.startswith("#version")):
+                continue
+            parts = line.split(" ")
+            if len(parts) != 2:
+                raise ValueError(f"{merges}, line {number}: {line!r} should be two tokens with a space between them")
+            pairs.append((unprintable(parts[0]), unprintable(parts[1])))
+        tokens = {unprintable(token): index for token, index in ids.items() if token not in specials}
+        return cls(tokens, pairs, specials={symbol: ids[symbol] for symbol in specials})
