@@ -6,7 +6,7 @@
     @rubric.reference
     def attention(q, k, v): ...                      # a right answer, on the trusted side
 
-    @rubric.mistake("attention", hint="Did you divide the scores by √d?")
+    @rubric.mistake("attention", "Did you divide the scores by √d?")
     def unscaled(q, k, v): ...                       # a wrong answer we have seen before
 
     @rubric.test("attention", points=2, visible=True, hint="Compare with the formula on paper.")
@@ -14,8 +14,8 @@
         q, k, v = (torch.randn(2, 5, 3, generator=rng) for _ in range(3))
         assert_close(submission.attention(q, k, v), attention(q, k, v))
 
-When a test fails it is run again, on the same inputs, against each mistake of the exercise; if one gives the same
-answers as the student, its hint is the one shown. Nothing in the test itself has to know about mistakes.
+When a test fails it is run again, on the same inputs, against each mistake in a name that it called; if one gives the
+same answers as the student, its hint is the one shown. Nothing in the test itself has to know about mistakes.
 """
 
 import hashlib
@@ -60,6 +60,7 @@ class GraderTest:
     visible: bool
     hint: str
     needs: tuple[str, ...]
+    noise: float
     function: TestFunction
 
 
@@ -104,28 +105,30 @@ class Rubric:
         """All references as a submission: `rubric.solution.attention.gradients(q, k, v)` is what to expect."""
         return LocalSubmission(dict(self.references))
 
-    def mistake(self, exercise: str, *, hint: str, stands_for: str | None = None) -> Callable[[Named], Named]:
-        """Register a known wrong answer; it stands for the exercise's one name unless told otherwise."""
-        self._require(exercise)
-        defines = self.exercises[exercise].defines
-        if stands_for is None and len(defines) > 1:
-            raise ValueError(f"a mistake in {exercise!r} must say which of {', '.join(defines)} it stands for")
+    def mistake(self, stands_for: str, hint: str) -> Callable[[Named], Named]:
+        """Register a known wrong answer for a name that some exercise defines, and what to say to it."""
+        exercise = self.owner_of(stands_for)
+        if exercise is None:
+            known = ", ".join(name for e in self.exercises.values() for name in e.defines) or "none yet"
+            raise ValueError(f"rubric {self.name}: no exercise defines {stands_for!r}; they define {known}")
 
         def register(function: Named) -> Named:
-            made = Mistake(
-                name=function.__name__,
-                exercise=exercise,
-                stands_for=stands_for or defines[0],
-                hint=hint,
-                function=function,
-            )
+            name = function.__name__
+            made = Mistake(name=name, exercise=exercise, stands_for=stands_for, hint=hint, function=function)
             self.mistakes.append(made)
             return function
 
         return register
 
     def test(
-        self, exercise: str, *, points: float, visible: bool, hint: str = "", needs: tuple[str, ...] = ()
+        self,
+        exercise: str,
+        *,
+        points: float,
+        visible: bool,
+        hint: str = "",
+        needs: tuple[str, ...] = (),
+        noise: float = 1e-3,
     ) -> Callable[[TestFunction], TestFunction]:
         """Register a test.
 
@@ -136,6 +139,8 @@ class Rubric:
             hint: shown when it fails and no known mistake gives the same answers
             needs: names of earlier exercises that the tested code calls; each is the reference's in this test if
                 the student's own does not pass
+            noise: difference, relative or absolute, up to which two answers count as the same mistake; larger than
+                rounding only where the answer is itself an average over random draws
         """
         self._require(exercise)
         if points < 0:
@@ -152,6 +157,7 @@ class Rubric:
                 visible=visible,
                 hint=hint,
                 needs=needs,
+                noise=noise,
                 function=function,
             )
             self.tests.append(made)

@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import torch
+
 from lecturelib.grading.calls import Call, Opaque, Reply
 from lecturelib.grading.compare import Mismatch, assert_close
 from lecturelib.grading.results import Outcome, Picture, TestResult
@@ -33,44 +35,41 @@ def iterate(
 ) -> Iterator[TestResult]:
     """Run the tests one by one and yield each result.
 
-    A name that a test needs from an earlier exercise is replaced by the reference when that exercise's own tests do
-    not all pass, so one mistake costs one exercise. Those earlier tests are run for that, even if not asked for.
+    A name that a test needs from earlier work is replaced by the reference when the student's own does not pass the
+    tests that call it, so one mistake costs its own points only. Those tests are the ones written above, in the
+    exercise that defines the name; they are run for that, even if not asked for.
     """
     for name in exercises or ():
         rubric.tests_of(name)  # an unknown exercise says so before anything runs
-    done: dict[int, TestResult] = {}
+    tests = [test for test in rubric.tests if test.visible or not visible_only]
+    done: dict[int, tuple[TestResult, set[str]]] = {}
 
-    def result_of(test: GraderTest) -> TestResult:
-        if id(test) not in done:
-            broken = tuple(name for name in test.needs if name in rubric.references and not is_sound(name))
-            done[id(test)] = run_test(rubric, test, submission, seed=seed, replaced=broken)
-        return done[id(test)]
+    def result_of(index: int) -> tuple[TestResult, set[str]]:
+        if index not in done:
+            needs = [name for name in tests[index].needs if name in rubric.references]
+            broken = tuple(name for name in needs if not is_sound(name, before=index))
+            recording = Recording(submission.with_replacements({name: rubric.references[name] for name in broken}))
+            result = run_test(rubric, tests[index], recording, seed=seed, replaced=broken)
+            done[index] = result, recording.names
+        return done[index]
 
-    def is_sound(name: str) -> bool:
-        """Whether the student's own version of a name passes all tests of the exercise that defines it."""
-        owner = rubric.owner_of(name)
-        return owner is None or all(result_of(test).passed for test in rubric.tests_of(owner) if is_chosen(test))
+    def is_sound(name: str, before: int) -> bool:
+        earlier = [result_of(i) for i in range(before) if tests[i].exercise == rubric.owner_of(name)]
+        verdicts = [result.passed for result, called in earlier if name in called]
+        return bool(verdicts) and all(verdicts)
 
-    def is_chosen(test: GraderTest) -> bool:
-        return test.visible or not visible_only
-
-    for test in rubric.tests:
-        if is_chosen(test) and (exercises is None or test.exercise in exercises):
-            yield result_of(test)
+    for index, test in enumerate(tests):
+        if exercises is None or test.exercise in exercises:
+            yield result_of(index)[0]
 
 
 def run_test(
-    rubric: Rubric, test: GraderTest, submission: Submission, *, seed: int, replaced: tuple[str, ...] = ()
+    rubric: Rubric, test: GraderTest, recording: "Recording", *, seed: int, replaced: tuple[str, ...] = ()
 ) -> TestResult:
     """Run one test, and if it fails ask each known mistake whether it would have answered the same."""
-    if replaced:
-        submission = submission.with_replacements({name: rubric.references[name] for name in replaced})
     start = time.perf_counter()
-    recording = Recording(submission)
     outcome, message, picture = _attempt(rubric, test, recording, seed)
-    mistake = None
-    if outcome in ("fail", "error"):
-        mistake = _recognise(rubric, test, recording.replies, seed)
+    mistake = _recognise(rubric, test, recording, seed) if outcome in ("fail", "error") else None
     hint = "" if outcome == "pass" else test.hint
     return TestResult(
         name=test.name,
@@ -90,8 +89,11 @@ def run_test(
 def _attempt(
     rubric: Rubric, test: GraderTest, submission: Submission, seed: int
 ) -> tuple[Outcome, str, Picture | None]:
+    generator = rubric.generator(test, seed)
     try:
-        test.function(submission, rubric.generator(test, seed))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(generator.initial_seed())  # what a test draws globally is reproducible too
+            test.function(submission, generator)
     except Mismatch as error:
         return "fail", str(error), error.picture
     except AssertionError as error:
@@ -111,24 +113,26 @@ def _attempt(
     return "pass", "", None
 
 
-def _recognise(rubric: Rubric, test: GraderTest, replies: list[Reply], seed: int) -> Mistake | None:
+def _recognise(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int) -> Mistake | None:
     """The first known mistake that gives, on the same inputs, the same answers as the student gave."""
     for mistake in rubric.mistakes:
-        if mistake.exercise != test.exercise:
+        if mistake.stands_for not in recording.names:
             continue
         impostor = Recording(LocalSubmission({**rubric.references, mistake.stands_for: mistake.function}))
-        if _attempt(rubric, test, impostor, seed)[0] != "pass" and _same(impostor.replies, replies):
+        if _attempt(rubric, test, impostor, seed)[0] != "pass" and _same(
+            impostor.replies, recording.replies, test.noise
+        ):
             return mistake
     return None
 
 
-def _same(ours: list[Reply], theirs: list[Reply]) -> bool:
+def _same(ours: list[Reply], theirs: list[Reply], noise: float) -> bool:
     if len(ours) != len(theirs):
         return False
-    return all(_same_reply(one, other) for one, other in zip(ours, theirs, strict=True))
+    return all(_same_reply(one, other, noise) for one, other in zip(ours, theirs, strict=True))
 
 
-def _same_reply(one: Reply, other: Reply) -> bool:
+def _same_reply(one: Reply, other: Reply, noise: float) -> bool:
     if one.missing or other.missing:
         return False
     if one.raised or other.raised:
@@ -137,20 +141,22 @@ def _same_reply(one: Reply, other: Reply) -> bool:
     if isinstance(one.value, Opaque):
         return isinstance(other.value, Opaque)
     try:
-        assert_close(other.value, one.value, rtol=1e-3, atol=1e-5)
+        assert_close(other.value, one.value, rtol=noise, atol=max(noise - 1e-3, 1e-5))
     except Mismatch:
         return False
     return True
 
 
 class Recording(Submission):
-    """Passes every call on and keeps the replies, so that two runs of a test can be compared."""
+    """Passes every call on and keeps the names and the replies, so that two runs of a test can be compared."""
 
     def __init__(self, inner: Submission) -> None:
         self._inner = inner
+        self.names: set[str] = set()
         self.replies: list[Reply] = []
 
     def perform(self, call: Call) -> Reply:
+        self.names.add(call.name)
         reply = self._inner.perform(call)
         self.replies.append(reply)
         return reply

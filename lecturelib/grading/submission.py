@@ -248,7 +248,7 @@ def _replaced(namespace: MutableMapping[str, Any], replacements: Mapping[str, An
 def _same_randomness() -> Iterator[None]:
     python, numpy = random.getstate(), np.random.get_state()  # noqa: NPY002 - the student's generator, not ours
     try:
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(devices=[]):
             yield
     finally:
         random.setstate(python)

@@ -231,7 +231,7 @@ def small_rubric() -> Rubric:
     def quadruple(x: torch.Tensor) -> torch.Tensor:
         return double(double(x))
 
-    @rubric.mistake("double", hint="That is the square.")
+    @rubric.mistake("double", "That is the square.")
     def square(x: torch.Tensor) -> torch.Tensor:
         return x * x
 
