@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 
 import lecturelib
-from lecturelib.cli import data
+from lecturelib.cli import check, data, release
 
-COMMANDS = (data,)
+COMMANDS = (data, check, release)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -1,5 +1,6 @@
 """Checks for students, grading for instructors."""
 
+from lecturelib.grading.check import load_checks
 from lecturelib.grading.compare import assert_close, assert_finite, assert_shape, raises
 from lecturelib.grading.results import SubmissionResult, TestResult
 from lecturelib.grading.rubric import Rubric, load_rubric
@@ -15,6 +16,7 @@ __all__ = [
     "assert_close",
     "assert_finite",
     "assert_shape",
+    "load_checks",
     "load_rubric",
     "raises",
     "run",

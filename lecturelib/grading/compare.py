@@ -106,7 +106,7 @@ def _compare_tensors(got: Any, want: Tensor, what: str, rtol: float, atol: float
         raise Mismatch(f"{what} should be a tensor of shape {tuple(want.shape)}, got {name_of(got)}")
     if got.shape != want.shape:
         raise Mismatch(
-            f"{what} has shape {tuple(got.shape)}, expected {tuple(want.shape)}{_shape_remark(got, want)}",
+            f"{what}: shape {tuple(got.shape)}, expected {tuple(want.shape)}{_shape_remark(got, want)}",
             picture_of(got, want),
         )
     if _family(got) != _family(want):
@@ -128,15 +128,16 @@ def _value_message(got: Tensor, want: Tensor, wrong: Tensor, what: str, original
         strange = test(got) & ~test(want)
         if bool(strange.any()):
             index = _index(strange.int().argmax(), got.shape)
-            return f"{what} holds {name} in {int(strange.sum())} of {total} places, the first at {index}"
+            return f"{what}: {name} in {int(strange.sum())} of {total} places, the first at {index}"
     gaps = torch.where(wrong, (got - want).abs().nan_to_num(math.inf), 0.0)
     worst = gaps.argmax()
     one, other = got.flatten()[worst].item(), want.flatten()[worst].item()
     shown = (f"{bool(one)}", f"{bool(other)}") if original.dtype == torch.bool else (f"{one:.4g}", f"{other:.4g}")
-    place = f" The worst, at {_index(worst, got.shape)}," if got.dim() else " It"
-    lead = f"{what} differs in {count} of {total} values." if total > 1 else f"{what} differs."
+    if total == 1:
+        return f"{what}: got {shown[0]}, expected {shown[1]}."
     low = " Half precision is too coarse here." if original.dtype in (torch.float16, torch.bfloat16) else ""
-    return f"{lead}{place} is {shown[0]}, expected {shown[1]}.{low}"
+    place = f"the worst, at {_index(worst, got.shape)}, is {shown[0]} and should be {shown[1]}"
+    return f"{what}: {count} of {total} values differ; {place}.{low}"
 
 
 def _shape_remark(got: Tensor, want: Tensor) -> str:
@@ -194,7 +195,7 @@ def assert_finite(got: Any, *, what: str = "the result") -> None:
         raise Mismatch(f"{what} should be a tensor, got {name_of(got)}")
     if not bool(got.isfinite().all()):
         bad = int((~got.isfinite()).sum())
-        raise Mismatch(f"{what} holds NaN or infinity in {bad} of {got.numel()} places", picture_of(got, got))
+        raise Mismatch(f"{what}: NaN or infinity in {bad} of {got.numel()} places", picture_of(got, got))
 
 
 @contextlib.contextmanager

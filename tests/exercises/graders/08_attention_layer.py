@@ -19,7 +19,7 @@ rubric.exercise(
 )
 rubric.exercise(
     "heads",
-    title="Many heads: split, attend, merge",
+    title="Many heads",
     minutes=20,
     difficulty=3,
     defines=("split_heads", "merge_heads", "MultiHeadAttention"),
@@ -29,7 +29,7 @@ rubric.exercise(
 )
 rubric.exercise(
     "equivariance",
-    title="Shuffle the tokens: a proof by code",
+    title="Equivariance, a proof by code",
     minutes=40,
     difficulty=4,
     defines=("equivariance_gap", "symmetry"),

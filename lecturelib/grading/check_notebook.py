@@ -1,0 +1,71 @@
+"""Run a student's own notebook in this process and check it: what `lecturelib check` does at a terminal.
+
+Nothing here is confined: it is for one's own notebook. An instructor grades with `lecturelib grade`.
+"""
+
+import ast
+import contextlib
+import io
+import re
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lecturelib.grading.calls import describe
+from lecturelib.grading.check import Checker, Report
+from lecturelib.grading.packing import unpack_rubric
+from lecturelib.grading.release import read_notebook
+
+_MAGIC = re.compile(r"^(\s*)[%!?].*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotebookCheck:
+    """The report, and a line for each cell that did not run to its end."""
+
+    report: Report
+    failed_cells: tuple[str, ...]
+
+
+def check_notebook(path: Path, exercise: str | None = None) -> NotebookCheck:
+    """Run the code cells in order, each whatever became of the one before, then the notebook's own checks."""
+    notebook = read_notebook(path)
+    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    rubric = unpack_rubric(_packed(sources, path))
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    failed = []
+    for number, source in enumerate(sources, start=1):
+        problem = _run(source, namespace, number)
+        if problem:
+            failed.append(f"code cell {number}: {problem}")
+    return NotebookCheck(report=Checker(rubric, namespace)(exercise), failed_cells=tuple(failed))
+
+
+def _run(source: str, namespace: dict[str, Any], number: int) -> str:
+    """Run one cell, its output and warnings kept from the terminal; what it raised, as a line."""
+    if source.lstrip().startswith("%%"):
+        return ""
+    source = _MAGIC.sub(r"\1pass", source)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(record=True):
+            exec(compile(source, f"<cell {number}>", "exec"), namespace)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, NotImplementedError):
+            return ""  # an exercise not written yet, which the report says better
+        raised = describe(error)
+        return f"{raised.types[0]}: {raised.message}".partition("\n")[0]
+    return ""
+
+
+def _packed(sources: list[str], path: Path) -> str:
+    """The packed checks: the string given to `load_checks`."""
+    for source in sources:
+        if "load_checks" not in source:
+            continue
+        for node in ast.walk(ast.parse(_MAGIC.sub(r"\1pass", source))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "load_checks" and node.args:
+                blob = node.args[0]
+                if isinstance(blob, ast.Constant) and isinstance(blob.value, str):
+                    return blob.value
+    raise ValueError(f"{path} carries no checks; is it one of the exercise notebooks?")
