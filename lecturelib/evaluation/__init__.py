@@ -1,1 +1,66 @@
-"""Decoding, metrics and cost accounting. Receives models; imports none."""
+"""Decoding, scores and costs. Nothing here knows a model; everything takes one."""
+
+from lecturelib.evaluation.beam import Beams, beam_search
+from lecturelib.evaluation.bleu import Bleu, bleu, tokenize_13a
+from lecturelib.evaluation.cost import (
+    Cost,
+    count_activation_bytes,
+    count_flops,
+    count_parameters,
+    decoder_flops,
+    decoder_parameters,
+    kv_cache_bytes,
+    measure,
+)
+from lecturelib.evaluation.decoding import (
+    Decoded,
+    Sampler,
+    Start,
+    decode,
+    generate,
+    greedy,
+    read_prompt,
+    read_source,
+    stream,
+)
+from lecturelib.evaluation.metrics import (
+    accuracy,
+    alignment_error_rate,
+    edit_distance,
+    error_rate,
+    exact_match,
+    mean_loss,
+    perplexity,
+)
+
+__all__ = [
+    "Beams",
+    "Bleu",
+    "Cost",
+    "Decoded",
+    "Sampler",
+    "Start",
+    "accuracy",
+    "alignment_error_rate",
+    "beam_search",
+    "bleu",
+    "count_activation_bytes",
+    "count_flops",
+    "count_parameters",
+    "decode",
+    "decoder_flops",
+    "decoder_parameters",
+    "edit_distance",
+    "error_rate",
+    "exact_match",
+    "generate",
+    "greedy",
+    "kv_cache_bytes",
+    "mean_loss",
+    "measure",
+    "perplexity",
+    "read_prompt",
+    "read_source",
+    "stream",
+    "tokenize_13a",
+]

@@ -6,6 +6,7 @@ from lecturelib.training.config import TrainConfig
 from lecturelib.training.devices import choose_device, to_device
 from lecturelib.training.history import History, read_history
 from lecturelib.training.loop import NonFiniteError, train
+from lecturelib.training.losses import next_token_loss, target_loss
 from lecturelib.training.schedules import Constant, Cosine, Linear, Noam
 
 __all__ = [
@@ -19,8 +20,10 @@ __all__ = [
     "TrainConfig",
     "choose_device",
     "load_weights",
+    "next_token_loss",
     "read_history",
     "seed_everything",
+    "target_loss",
     "to_device",
     "train",
 ]

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 Which = Literal["last", "best"]
 
 
-class CheckpointError(Exception):
+class CheckpointError(ValueError):
     """A checkpoint is missing or damaged, or does not fit."""
 
 
@@ -89,6 +89,8 @@ class CheckpointFolder:
             if _sha256(file) != digest:
                 raise CheckpointError(f"{file} is damaged: it is not the file that {path.name} describes")
             return _unpack(packed, load_file(file))
+        except CheckpointError:
+            raise
         except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"{path} is damaged: it can't be read as a checkpoint") from error
         except (OSError, SafetensorError) as error:

@@ -1,0 +1,115 @@
+"""What a model costs: parameters, floating-point operations, memory for training, memory for generation.
+
+Two ways, which agree. `measure` runs a model (on the "meta" device if you like, where tensors have a shape and no
+content, so that GPT-2 XL costs nothing) and counts. `decoder_parameters`, `decoder_flops`
+and `kv_cache_bytes` compute the same from sizes alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What one forward pass takes.
+
+    A multiplication and an addition are two operations (so a MAC is two), counted for matrix products only.
+    Activations are what the pass keeps for its backward pass, parameters not included.
+    """
+
+    parameters: int
+    flops: int
+    activation_bytes: int
+
+    @property
+    def training_flops(self) -> int:
+        """A step's operations: the backward pass does two products for each one of the forward pass."""
+        return 3 * self.flops
+
+
+def count_parameters(model: nn.Module, *, trainable: bool = False) -> int:
+    """Count parameters, each once however many layers share it; with `trainable`, only those that learn."""
+    return sum(p.numel() for p in model.parameters() if p.requires_grad or not trainable)
+
+
+def count_flops(function: Callable[..., Any], *inputs: Any) -> int:
+    """Count the operations of calling a function or model, with torch's own counter.
+
+    Attention is run as plain matrix products meanwhile, because the counter does not see the fused kernel of the CPU.
+    """
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
+        function(*inputs)
+    return int(counter.get_total_flops())
+
+
+def count_activation_bytes(model: nn.Module, *inputs: Any) -> int:
+    """Count the bytes that a forward pass keeps for the backward pass, shared memory once, without parameters."""
+    weights = {_storage(tensor) for tensor in (*model.parameters(), *model.buffers())}
+    kept: dict[int, tuple[int, Tensor]] = {}  # holding on to the tensors keeps their memory from being used again
+
+    def keep(tensor: Tensor) -> Tensor:
+        if _storage(tensor) not in weights:
+            kept[_storage(tensor)] = (tensor.untyped_storage().nbytes(), tensor)
+        return tensor
+
+    with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        output = model(*inputs)
+    del output
+    return sum(size for size, _ in kept.values())
+
+
+def measure(model: nn.Module, *inputs: Any) -> Cost:
+    """Measure one forward pass of a model on these inputs."""
+    return Cost(
+        parameters=count_parameters(model),
+        flops=count_flops(model, *inputs),
+        activation_bytes=count_activation_bytes(model, *inputs),
+    )
+
+
+def kv_cache_bytes(
+    *, num_layers: int, num_heads: int, head_dim: int, batch: int, length: int, dtype: torch.dtype = torch.float32
+) -> int:
+    """Count the bytes of the keys and values that a decoder keeps for texts of this length.
+
+    Paper: Pope et al. 2023 [pope2023efficiently], Section 3.3.
+    Differs: nothing; with grouped queries, `num_heads` is the number of key-value heads.
+    """
+    return 2 * num_layers * num_heads * head_dim * batch * length * dtype.itemsize
+
+
+def decoder_parameters(*, vocab_size: int, max_len: int, d_model: int, num_layers: int, d_ff: int | None = None) -> int:
+    """Count a GPT-2's parameters from its sizes: biases, learned positions, final norm, head tied to the embedding.
+
+    Paper: Radford et al. 2019 [radford2019language].
+    Differs: nothing.
+    """
+    d_ff = 4 * d_model if d_ff is None else d_ff
+    attention = 4 * (d_model * d_model + d_model)
+    feed_forward = 2 * d_model * d_ff + d_ff + d_model
+    norms = 2 * 2 * d_model
+    return (vocab_size + max_len) * d_model + num_layers * (attention + feed_forward + norms) + 2 * d_model
+
+
+def decoder_flops(
+    *, vocab_size: int, d_model: int, num_layers: int, batch: int, length: int, d_ff: int | None = None
+) -> int:
+    """Count a GPT's forward operations from its sizes: projections, scores and mixing over the full square, head.
+
+    Paper: Kaplan et al. 2020 [kaplan2020scaling], Table 1.
+    Differs: scores cost what the plain product does, over all T × T pairs, masked ones too; the head is counted.
+    """
+    d_ff = 4 * d_model if d_ff is None else d_ff
+    projections = 2 * (4 * d_model * d_model + 2 * d_model * d_ff)  # a token, a layer
+    pairs = 2 * 2 * length * d_model  # a token, a layer: scores, and the mixture of values
+    return batch * length * (num_layers * (projections + pairs) + 2 * d_model * vocab_size)
+
+
+def _storage(tensor: Tensor) -> int:
+    return tensor.untyped_storage()._cdata
