@@ -39,10 +39,11 @@ def padding_mask(lengths: Tensor, max_len: int | None = None) -> Tensor:
         raise ValueError(
             f"padding_mask: lengths must be a vector of integers, got {lengths.dtype} {tuple(lengths.shape)}"
         )
-    shortest, longest = (int(lengths.min()), int(lengths.max())) if lengths.numel() else (0, 0)
-    if shortest < 0:
-        raise ValueError(f"padding_mask: a length of {shortest} is negative; a sequence has 0 or more tokens")
-    max_len = longest if max_len is None else max_len
-    if longest > max_len:
-        raise ValueError(f"padding_mask: a length of {longest} does not fit in max_len={max_len}")
+    if max_len is None or not torch.compiler.is_compiling():  # a look at the values would break the graph
+        shortest, longest = (int(lengths.min()), int(lengths.max())) if lengths.numel() else (0, 0)
+        if shortest < 0:
+            raise ValueError(f"padding_mask: a length of {shortest} is negative; a sequence has 0 or more tokens")
+        max_len = longest if max_len is None else max_len
+        if longest > max_len:
+            raise ValueError(f"padding_mask: a length of {longest} does not fit in max_len={max_len}")
     return (torch.arange(max_len, device=lengths.device) < lengths[:, None])[:, None, :]  # (B, 1, Tk)
