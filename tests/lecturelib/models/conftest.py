@@ -2,13 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
+from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
+from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
+from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 
 B, TS, TT, T = 3, 5, 7, 6  # batch, source length, target length, length where there is only one
@@ -26,7 +31,7 @@ class Case:
     targets: what the logits are trained towards, for the one-batch overfit
     wrong: arguments of a wrong shape; forward must raise a ValueError that matches `wrong_match`
     pad: inputs -> the same inputs with garbage in all padding, and with more of it; None when nothing can be padded
-    causal: name of the embedding whose outputs at positions > t must not reach the logits at t; None if not causal
+    causal: name of the embedding whose last lookup, at positions > t, must not reach the logits at t; None if none
     decode: whether the model has `start` and `step`
     inductor: whether to build real kernels for it too, which takes a while; one or two models of each kind do
     """
@@ -90,6 +95,13 @@ def decoder_only(name: str, build: Callable[[], nn.Module], *, causal: str = "em
     )
 
 
+VOCABS = {"source_vocab_size": SOURCE_VOCAB, "target_vocab_size": VOCAB}
+
+
+def luong(score: str, alignment: str) -> LuongSeq2Seq:
+    return LuongSeq2Seq(LuongConfig(**VOCABS, d_model=16, num_layers=2, score=score, alignment=alignment, window=2))
+
+
 CASES = [
     Case(
         name="mlp",
@@ -100,11 +112,24 @@ CASES = [
         targets=lambda inputs, generator: ids(VOCAB, B)(generator),
         inductor=True,
     ),
+    encoder_decoder("seq2seq", lambda: Seq2Seq(Seq2SeqConfig(**VOCABS, d_model=16, num_layers=2))),
     encoder_decoder(
-        "seq2seq",
-        lambda: Seq2Seq(
-            Seq2SeqConfig(source_vocab_size=SOURCE_VOCAB, target_vocab_size=VOCAB, d_model=16, num_layers=2)
+        "cho", lambda: ChoSeq2Seq(ChoSeq2SeqConfig(**VOCABS, embedding_dim=9, hidden_dim=17, maxout_dim=10))
+    ),
+    encoder_decoder(
+        "bahdanau",
+        lambda: BahdanauSeq2Seq(
+            BahdanauConfig(**VOCABS, embedding_dim=9, hidden_dim=16, attention_dim=12, maxout_dim=10)
         ),
+    ),
+    *(
+        encoder_decoder(f"luong-{score}-{alignment}", partial(luong, score, alignment))
+        for score, alignment in (("dot", "global"), ("general", "local-m"), ("concat", "local-p"))
+    ),
+    encoder_decoder(
+        "pointer-generator",
+        lambda: PointerGenerator(PointerGeneratorConfig(vocab_size=VOCAB, max_oov=2, embedding_dim=9, hidden_dim=16)),
+        causal="embedding",
     ),
 ]
 
