@@ -1,4 +1,4 @@
-"""Summarise by writing words or pointing at them: a mixture of generating and copying, and a memory of what was read."""
+"""Summarise by writing words or by pointing at them, with a memory of what was read before."""
 
 from dataclasses import dataclass, replace
 from typing import Literal, overload
