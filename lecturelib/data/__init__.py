@@ -7,6 +7,7 @@ from lecturelib.data.registry import DATA_SETS, Archive, DataSet, UnknownDataSet
 from lecturelib.data.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sources import FetchError
 from lecturelib.data.splits import Splits, split_by, split_of
+from lecturelib.data.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
 
 __all__ = [
     "DATA_SETS",
@@ -14,6 +15,8 @@ __all__ = [
     "DataSet",
     "FetchError",
     "Pair",
+    "SentenceBatch",
+    "ShapeBatch",
     "Splits",
     "UnknownDataSetError",
     "date_pair",
@@ -21,8 +24,10 @@ __all__ = [
     "dates",
     "fetch",
     "find",
+    "reference_sentences",
     "shakespeare",
     "shakespeare_works",
+    "shape_pairs",
     "split_by",
     "split_of",
     "store",

@@ -32,6 +32,7 @@ from lecturelib.evaluation.metrics import (
     mean_loss,
     perplexity,
 )
+from lecturelib.evaluation.timing import fit_power_law, seconds
 
 __all__ = [
     "Beams",
@@ -53,6 +54,7 @@ __all__ = [
     "edit_distance",
     "error_rate",
     "exact_match",
+    "fit_power_law",
     "generate",
     "greedy",
     "kv_cache_bytes",
@@ -61,6 +63,7 @@ __all__ = [
     "perplexity",
     "read_prompt",
     "read_source",
+    "seconds",
     "stream",
     "tokenize_13a",
 ]

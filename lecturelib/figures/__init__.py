@@ -3,6 +3,7 @@
 from lecturelib.figures.attention_explorer import AttentionExplorer
 from lecturelib.figures.explorer import Explorer
 from lecturelib.figures.glue import glue
+from lecturelib.figures.live import live
 from lecturelib.figures.picture import Picture, house_style, new_figure
 from lecturelib.figures.plots import attention_map, draw_lines, line_plot, sequence_grid
 from lecturelib.figures.softmax_explorer import SoftmaxExplorer
@@ -17,6 +18,7 @@ __all__ = [
     "glue",
     "house_style",
     "line_plot",
+    "live",
     "new_figure",
     "sequence_grid",
 ]
