@@ -1,0 +1,123 @@
+"""What the tests of the book share: the gate code itself, loaded from where the project uses it, and one built site."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from types import ModuleType
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--disable-quic",
+]
+
+
+def load(path: Path) -> ModuleType:
+    """Import a script by its path."""
+    spec = importlib.util.spec_from_file_location(f"book_{path.stem}", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The repository."""
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def execute() -> ModuleType:
+    """book/execute.py, which `make notebooks` runs."""
+    return load(ROOT / "book" / "execute.py")
+
+
+@pytest.fixture(scope="session")
+def notebook_rules() -> ModuleType:
+    """book/notebook_rules.py."""
+    return load(ROOT / "book" / "notebook_rules.py")
+
+
+@pytest.fixture(scope="session")
+def suite_command() -> Callable[[str], list[str]]:
+    """The command that `make test` runs for a suite, by the suite's name."""
+    commands = {suite.name: suite.command for suite in load(ROOT / "tests" / "run_all.py").suites()}
+    return lambda name: list(commands[name])
+
+
+@pytest.fixture(scope="session")
+def run_command() -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Run a command in a folder and return what it said, with this clone's lecturelib in view."""
+
+    def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1"}
+        return subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, check=False)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def site(
+    tmp_path_factory: pytest.TempPathFactory,
+    suite_command: Callable[[str], list[str]],
+    run_command: Callable[..., subprocess.CompletedProcess[str]],
+) -> Path:
+    """The built site: the one LECTURELIB_SITE names, as `make test` does, or one built now."""
+    if given := os.environ.get("LECTURELIB_SITE"):
+        assert (Path(given) / "index.html").is_file(), (
+            f"LECTURELIB_SITE={given} holds no site; build it with `make site`"
+        )
+        return Path(given).resolve()
+    out = tmp_path_factory.mktemp("site")
+    command = suite_command("site")
+    command[command.index("--path-output") + 1] = str(out)
+    result = run_command(command, ROOT)
+    assert result.returncode == 0, result.stdout + result.stderr
+    return out / "_build" / "html"
+
+
+class QuietHandler(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="session")
+def addresses(site: Path) -> Iterator[dict[str, str]]:
+    """Where the site can be visited: over http on a free port, and straight from its folder."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(QuietHandler, directory=str(site)))
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield {"http": f"http://127.0.0.1:{server.server_port}", "file": site.as_uri()}
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """The system's Chromium."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    if chromium is None:
+        pytest.fail("Chromium is not installed: apt-get install chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()

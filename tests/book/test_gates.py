@@ -1,0 +1,219 @@
+"""The gates bite: a small book passes all of them, and turns red when it is broken, one way at a time.
+
+Every gate here is the project's own: the commands of `make test`, book/execute.py and book/notebook_rules.py.
+"""
+
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import nbformat
+import pytest
+from papermill.exceptions import PapermillExecutionError
+
+Gate = Callable[[], subprocess.CompletedProcess[str]]
+CHAPTER = "01_small.ipynb"
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+@pytest.fixture
+def small(tmp_path: Path, root: Path) -> Path:
+    """A copy of the small book, in a folder laid out like the repository, with the project's own configuration."""
+    for part in ("_ext", "_static"):
+        shutil.copytree(root / "book" / part, tmp_path / "book" / part)
+    shutil.copytree(root / "tests" / "book" / "small_book", tmp_path / "book", dirs_exist_ok=True)
+    for name in ("_config.yml", "pyproject.toml"):
+        shutil.copy(root / name, tmp_path / name)
+    return tmp_path
+
+
+@pytest.fixture
+def build(small: Path, suite_command: Callable[[str], list[str]], run_command: Callable[..., Gate]) -> Gate:
+    """Build the small book with the command that builds the site."""
+    return lambda: run_command(suite_command("site"), small)
+
+
+@pytest.fixture
+def nbval(small: Path, suite_command: Callable[[str], list[str]], run_command: Callable[..., Gate]) -> Gate:
+    """Re-run the small book's chapter with the command that re-runs the chapters."""
+    command = [part for part in suite_command("nbval") if not part.endswith(".ipynb")]
+    return lambda: run_command([*command, f"book/{CHAPTER}"], small)
+
+
+def rewrite(page: Path, old: str, new: str) -> None:
+    """Replace text in a file, and make sure that it was there."""
+    text = page.read_text(encoding="utf-8")
+    assert old in text
+    page.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def edit_chapter(small: Path, number: int, **changes: object) -> None:
+    """Change fields of one cell (counted from one) of the chapter."""
+    path = small / "book" / CHAPTER
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[number - 1].update(changes)
+    nbformat.write(notebook, path)
+
+
+def add_output(small: Path, data: dict[str, str]) -> None:
+    """Store one more output under the chapter's last cell."""
+    path = small / "book" / CHAPTER
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[-1].outputs.append(nbformat.v4.new_output("display_data", data=data))
+    nbformat.write(notebook, path)
+
+
+def assert_red(gate: Gate, *reasons: str) -> str:
+    """The gate fails, and says why; return all it said."""
+    result = gate()
+    said = result.stdout + result.stderr
+    assert result.returncode != 0, said
+    for reason in reasons:
+        assert reason in said
+    return said
+
+
+def test_untouched_book_builds(build: Gate) -> None:
+    result = build()
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_untouched_book_reruns_to_its_stored_outputs(nbval: Gate) -> None:
+    result = nbval()
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_untouched_book_keeps_the_rules_and_runs_small(
+    small: Path, notebook_rules: ModuleType, execute: ModuleType, tmp_path: Path
+) -> None:
+    assert notebook_rules.problems(small / "book" / CHAPTER) == []
+    execute.run(small / "book" / CHAPTER, tmp_path / "out.ipynb", {"scale": "smoke"})
+
+
+def test_raising_cell_is_red(small: Path, nbval: Gate, execute: ModuleType, tmp_path: Path) -> None:
+    edit_chapter(small, 5, source="raise ValueError('broken on purpose')")
+    assert_red(nbval, "broken on purpose")
+    with pytest.raises(PapermillExecutionError, match="broken on purpose"):
+        execute.run(small / "book" / CHAPTER, tmp_path / "out.ipynb", {"scale": "smoke"})
+
+
+def test_raising_cell_leaves_the_stored_chapter_alone(small: Path, execute: ModuleType) -> None:
+    edit_chapter(small, 5, source="raise ValueError('broken on purpose')")
+    before = (small / "book" / CHAPTER).read_bytes()
+    with pytest.raises(PapermillExecutionError):
+        execute.refresh(small / "book" / CHAPTER)
+    assert (small / "book" / CHAPTER).read_bytes() == before
+    assert sorted(path.name for path in (small / "book").glob("01_small*")) == [CHAPTER]
+
+
+def test_refreshed_chapter_is_the_same_bytes(small: Path, execute: ModuleType) -> None:
+    before = (small / "book" / CHAPTER).read_bytes()
+    execute.refresh(small / "book" / CHAPTER)
+    assert (small / "book" / CHAPTER).read_bytes() == before
+
+
+def test_changed_stored_output_is_red(small: Path, nbval: Gate) -> None:
+    rewrite(small / "book" / CHAPTER, "0.665", "0.666")
+    assert_red(nbval, "mismatch")
+
+
+def test_broken_cross_references_are_red(small: Path, build: Gate) -> None:
+    links = [
+        "[a](gone-page.md)",
+        "[b](01_small.ipynb#gone-anchor)",
+        "{ref}`gone-label`",
+        "{eq}`gone-equation`",
+        "{doc}`gone-document`",
+        "{numref}`gone-figure`",
+        "{colab}`c <exercises/gone-notebook.ipynb>`",
+    ]
+    rewrite(small / "book" / "intro.md", "It has one chapter", f"See {', '.join(links)}. It has one chapter")
+    assert_red(build, *(re.findall(r"gone-\w+", " ".join(links))))
+
+
+def test_images_without_alt_text_are_red(small: Path, build: Gate) -> None:
+    rewrite(small / "book" / "intro.md", "![Three squares grow darker from left to right.]", "![]")
+    outputs = [
+        {"image/png": PIXEL},
+        {"image/svg+xml": '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><circle r="4"/></svg>'},
+        {"text/html": '<img src="never.svg">'},
+        {"text/html": '<img src="empty.svg" alt="">'},
+        {"text/html": '<img src="label.svg" alt="squares">'},
+        {"text/html": '<svg role="img" width="9" height="9"><circle r="4"/></svg>'},
+    ]
+    for data in outputs:
+        add_output(small, data)
+    said = assert_red(build, "intro.html: an image without alt text")
+    assert said.count("01_small.html: an image without alt text") == 5
+    assert said.count("01_small.html: the alt text of a figure must be a sentence") == 1
+    for name in (".png", ".svg", "never.svg", "empty.svg", "label.svg", "inline svg"):
+        assert re.search(rf"01_small.html: .* alt text.*{re.escape(name)}", said)
+
+
+def test_foreign_hosts_are_red(small: Path, build: Gate) -> None:
+    fragments = [
+        '<script src="https://cdn1.example.org/plot.js"></script>',
+        '<script src="//cdn2.example.org/plot.js"></script>',
+        '<script type="module">import "https://cdn3.example.org/plot.js";</script>',
+        '<link rel="stylesheet" href="https://cdn4.example.org/plot.css">',
+        '<img src="https://cdn5.example.org/plot.png" alt="A plot that lives elsewhere.">',
+        '<style>@import url("https://cdn6.example.org/plot.css");</style>',
+        '<div style="background: url(https://cdn7.example.org/plot.png)"></div>',
+        '<iframe src="https://cdn8.example.org/" title="elsewhere"></iframe>',
+    ]
+    for fragment in fragments:
+        add_output(small, {"text/html": fragment})
+    with (small / "book" / "intro.md").open("a", encoding="utf-8") as page:
+        page.write('\n<script src="https://cdn9.example.org/plot.js"></script>\n')
+    said = assert_red(build)
+    for number in range(1, 9):
+        assert re.search(rf"01_small.html: .*cdn{number}\.example\.org", said)
+    assert re.search(r"intro.html: .*cdn9\.example\.org", said)
+
+
+def test_missing_citation_is_red(small: Path, build: Gate) -> None:
+    rewrite(small / "book" / "intro.md", "{cite:t}`vaswani2017attention`", "{cite:t}`nobody1900nothing`")
+    assert_red(build, "nobody1900nothing")
+
+
+def test_notebook_without_outputs_is_red(small: Path, notebook_rules: ModuleType) -> None:
+    path = small / "book" / CHAPTER
+    notebook = nbformat.read(path, as_version=4)
+    for cell in notebook.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None
+    nbformat.write(notebook, path)
+    assert any("no stored outputs" in problem for problem in notebook_rules.problems(path))
+
+
+@pytest.mark.parametrize(
+    ("number", "changes", "problem"),
+    [
+        (1, {"source": "import math"}, "must install lecturelib"),
+        (1, {"outputs": [nbformat.v4.new_output("stream", text="hello")]}, "must be silent"),
+        (2, {"metadata": {}}, "second cell must be tagged"),
+        (2, {"source": "import math\nscale = 'default'"}, "assignments only"),
+        (2, {"source": "scale = 'default'\nsteps = 10 * 10"}, "literals only"),
+        (2, {"source": "steps = 10"}, "must define scale"),
+        (5, {"execution_count": 9}, "execution counts"),
+        (6, {"metadata": {}}, "nbval would compare nothing"),
+        (6, {"outputs": []}, "no stored output to compare"),
+        (6, {"outputs": [nbformat.v4.new_output("error", ename="E", evalue="", traceback=[])]}, "stored error"),
+        (3, {"source": "# A small chapter\n" + "x" * 1_000_000}, "bytes"),
+    ],
+)
+def test_broken_rule_is_red(
+    number: int, changes: dict[str, object], problem: str, small: Path, notebook_rules: ModuleType
+) -> None:
+    edit_chapter(small, number, **changes)
+    assert any(problem in found for found in notebook_rules.problems(small / "book" / CHAPTER))
+
+
+def test_unknown_parameter_is_red(small: Path, execute: ModuleType, tmp_path: Path) -> None:
+    with pytest.raises(
+        execute.UnknownParameterError, match=r"no parameter sclae; its `parameters` cell defines: scale"
+    ):
+        execute.run(small / "book" / CHAPTER, tmp_path / "out.ipynb", {"sclae": "smoke"})
