@@ -1,29 +1,84 @@
-"""Data sets and the toy problems of the course, each named once with its licence, size and hash."""
+"""Data sets and the toy problems of the course, each named once with its licence, size and hash.
 
+    splits = load("shakespeare")        # or shakespeare(), and likewise for every name in DATA_SETS
+    splits.train, splits.validation, splits.test
+
+What a name loads is fetched on first use, with a word about its licence, and kept; see `fetch`.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from lecturelib.data.data_set import Archive, DataSet
 from lecturelib.data.dates import date_pair, date_pairs, dates
+from lecturelib.data.emoji import Emoji, emoji
 from lecturelib.data.fetching import fetch, store
+from lecturelib.data.graphs import CitationGraph, cora
+from lecturelib.data.greek_english import Verse, greek_english, greek_tags, verses
+from lecturelib.data.images import Images, cifar10, digits, fashion_mnist, mnist
 from lecturelib.data.pairs import Pair
-from lecturelib.data.registry import DATA_SETS, Archive, DataSet, UnknownDataSetError, find
+from lecturelib.data.pronunciation import pronunciations
+from lecturelib.data.registry import DATA_SETS, UnknownDataSetError, find
+from lecturelib.data.reviews import Review, long_reviews, movie_reviews
 from lecturelib.data.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sources import FetchError
 from lecturelib.data.splits import Splits, split_by, split_of
 from lecturelib.data.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
 
+LOADERS: dict[str, Callable[[], Any]] = {
+    "dates": dates,
+    "shakespeare": shakespeare,
+    "cmudict": pronunciations,
+    "movie_reviews": movie_reviews,
+    "greek_english": greek_english,
+    "digits": digits,
+    "mnist": mnist,
+    "fashion_mnist": fashion_mnist,
+    "cifar10": cifar10,
+    "long_reviews": long_reviews,
+    "cora": cora,
+    "emoji": emoji,
+}
+
+
+def load(name: str) -> Any:
+    """Load a data set by its name, with its loader's defaults; an unknown name lists the known ones."""
+    return LOADERS[find(name).name]()
+
+
 __all__ = [
     "DATA_SETS",
+    "LOADERS",
     "Archive",
+    "CitationGraph",
     "DataSet",
+    "Emoji",
     "FetchError",
+    "Images",
     "Pair",
+    "Review",
     "SentenceBatch",
     "ShapeBatch",
     "Splits",
     "UnknownDataSetError",
+    "Verse",
+    "cifar10",
+    "cora",
     "date_pair",
     "date_pairs",
     "dates",
+    "digits",
+    "emoji",
+    "fashion_mnist",
     "fetch",
     "find",
+    "greek_english",
+    "greek_tags",
+    "load",
+    "long_reviews",
+    "mnist",
+    "movie_reviews",
+    "pronunciations",
     "reference_sentences",
     "shakespeare",
     "shakespeare_works",
@@ -31,4 +86,5 @@ __all__ = [
     "split_by",
     "split_of",
     "store",
+    "verses",
 ]

@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 from lecturelib.data.cache import cache_folder, is_intact, locked, offline_folder, sha256_of, working_folder
-from lecturelib.data.registry import Archive, DataSet, Route, find
+from lecturelib.data.data_set import Archive, DataSet, Route
+from lecturelib.data.registry import find
 from lecturelib.data.sources import FetchError, bring
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from lecturelib.data.registry import Archive
+from lecturelib.data.data_set import Archive
 
 TIMEOUT = 30.0  # seconds without an answer before a web address is given up
 CHUNK = 1 << 16

@@ -1,0 +1,106 @@
+"""The Greek New Testament in English, verse by verse, with word alignments made by people and parts of speech."""
+
+import csv
+import io
+import json
+from collections import defaultdict
+from dataclasses import dataclass
+from pathlib import Path
+
+from lecturelib.data.archives import read_member
+from lecturelib.data.fetching import fetch
+from lecturelib.data.pairs import Pair
+from lecturelib.data.splits import Splits, split_by
+
+TAGS = ("adj", "adv", "conj", "det", "intj", "noun", "num", "prep", "pron", "ptcl", "verb")
+
+
+@dataclass(frozen=True)
+class Verse:
+    """One verse: its place (book, chapter, verse as BBCCCVVV), the pair, and a part of speech for each Greek word."""
+
+    place: str
+    pair: Pair
+    tags: tuple[str, ...]
+
+
+def greek_english(*, max_len: int | None = None, punctuation: bool = True) -> Splits[list[Pair]]:
+    """Greek words as source, English words as target, and the gold links between them, in 7,900 verses.
+
+    The Greek has no punctuation; English marks are linked to nothing. A verse whose Greek or whose English occurred
+    before is left out, so no sentence is in two splits. The Gospels tell some stories in nearly the same words, and
+    those remain.
+
+    Args:
+        max_len: keep only verses of at most so many words on either side.
+        punctuation: keep English punctuation marks.
+    """
+    splits = verses(punctuation=punctuation)
+    return Splits(
+        *(
+            [
+                verse.pair
+                for verse in part
+                if max_len is None or max(map(len, (verse.pair.source, verse.pair.target))) <= max_len
+            ]
+            for part in (splits.train, splits.validation, splits.test)
+        )
+    )
+
+
+def greek_tags() -> Splits[list[tuple[tuple[str, ...], tuple[str, ...]]]]:
+    """(Greek words, their parts of speech) for each verse, split as `greek_english` is; the tags are in TAGS."""
+    splits = verses()
+    return Splits(
+        *(
+            [(verse.pair.source, verse.tags) for verse in part]
+            for part in (splits.train, splits.validation, splits.test)
+        )
+    )
+
+
+def verses(*, punctuation: bool = True) -> Splits[list[Verse]]:
+    """Every verse that both texts have, in order; a twentieth each for validation and test."""
+    (path,) = fetch("greek_english").values()
+    greek, english = defaultdict(list), defaultdict(list)
+    for row in _rows(path, "data/sources/SBLGNT.tsv"):
+        greek[row["id"][1:9]].append((row["id"], row["text"], row["pos"]))
+    for row in _rows(path, "data/eng/targets/BSB/nt_BSB.tsv"):
+        if punctuation or not row["exclude"]:
+            english[row["source_verse"]].append((row["id"], row["text"]))
+    aligned = _links(path)
+    found: list[Verse] = []
+    seen: set[tuple[str, ...]] = set()
+    for place in sorted(greek.keys() & english.keys()):
+        words, translation = greek[place], english[place]
+        source, target = tuple(word[1] for word in words), tuple(word[1] for word in translation)
+        keys = {("greek", *_bare(source)), ("english", *_bare(target))}
+        if seen.isdisjoint(keys):
+            index = {word[0]: number for number, word in enumerate(words)}
+            links = frozenset(
+                (number, index[other])
+                for number, word in enumerate(translation)
+                for other in aligned.get(word[0], ())
+                if other in index  # a few links cross into the next verse
+            )
+            found.append(Verse(place, Pair(source, target, links), tuple(word[2] for word in words)))
+        seen |= keys
+    return split_by(found, lambda verse: verse.place, validation=0.05, test=0.05)
+
+
+def _bare(words: tuple[str, ...]) -> list[str]:
+    return [word.lower() for word in words if word[0].isalnum()]
+
+
+def _rows(path: Path, member: str) -> "csv.DictReader[str]":
+    text = read_member(path, member).decode("utf-8")
+    return csv.DictReader(io.StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def _links(path: Path) -> dict[str, list[str]]:
+    """The Greek words that each English word translates, both by their ids."""
+    aligned: defaultdict[str, list[str]] = defaultdict(list)
+    for record in json.loads(read_member(path, "data/eng/alignments/BSB/SBLGNT-BSB-manual.json"))["records"]:
+        for target in record["target"]:
+            aligned[target] += record["source"]
+    return dict(aligned)
