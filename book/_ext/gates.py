@@ -42,7 +42,7 @@ def image_problems(page: BeautifulSoup) -> Iterator[str]:
         assert isinstance(image, Tag)
         in_article = image.find_parent("article") is not None
         if image.name == "img":
-            shown, alt = str(image.get("src", ""))[:60], str(image.get("alt", "")).strip()
+            shown, alt = str(image.get("src", ""))[:100], str(image.get("alt", "")).strip()
             if alt == image.get("src"):
                 alt = ""  # Sphinx fills in the file name where the author wrote nothing
         elif (
