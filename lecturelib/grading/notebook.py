@@ -1,0 +1,203 @@
+"""Reads a stranger's notebook: regular files of bounded size, parsed as JSON, kept as text. Nothing is executed here.
+
+What a notebook can be forgiven is forgiven, with a note: a byte order mark, an old or a newer format, magics, shell
+lines. What cannot be read is a `NotebookError` whose message can be shown to the student.
+"""
+
+import ast
+import json
+import os
+import re
+import stat
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+MOST_BYTES = 16 << 20
+MOST_CODE = 1 << 20
+MOST_CELLS = 2_000
+_BODY_RUNS = {"time", "capture", "timeit", "prun"}  # cell magics whose body is Python to run
+_CHECKS = "load_checks"  # the packed tests of a released notebook; the grader has its own
+
+
+class NotebookError(ValueError):
+    """The file is not a notebook that can be graded."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Notebook:
+    """The code of a notebook, as (cell number, source) counted from 1 as Jupyter shows them, and what was noticed."""
+
+    cells: tuple[tuple[int, str], ...]
+    notes: tuple[str, ...] = ()
+
+
+def read_notebook(path: str | os.PathLike[str]) -> Notebook:
+    """Read a notebook file; `NotebookError` says what is wrong with it."""
+    return parse_notebook(_bytes(path))
+
+
+def _bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of a regular file: a symbolic link could point at a secret, a pipe could never end."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if os.path.islink(path):
+            raise NotebookError("the file is a symbolic link, which is not followed") from None
+        raise NotebookError(f"the file cannot be opened: {error.strerror}") from None
+    with open(descriptor, "rb") as stream:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise NotebookError("the file is not a regular file")
+        content = stream.read(MOST_BYTES + 1) if status.st_size <= MOST_BYTES else b""
+    if status.st_size > MOST_BYTES or len(content) > MOST_BYTES:
+        size = max(status.st_size, len(content))
+        raise NotebookError(
+            f"the file has {size >> 20} MB, more than the {MOST_BYTES >> 20} MB allowed; clear its outputs and save it"
+        )
+    return content
+
+
+def parse_notebook(content: bytes) -> Notebook:
+    """The notebook in these bytes."""
+    notes: list[str] = []
+    text = _text(content, notes)
+    try:
+        tree = json.loads(text)
+    except RecursionError:
+        raise NotebookError("the file is nested too deeply to be a notebook") from None
+    except ValueError as error:
+        raise NotebookError(f"the file is not JSON, so it is not a notebook: {str(error)[:200]}") from None
+    if not isinstance(tree, dict):
+        raise NotebookError(f"the file holds a JSON {type(tree).__name__}, not a notebook")
+    sources = _code_cells(_cells(tree, notes))
+    if sum(len(source) for _, source in sources) > MOST_CODE:
+        raise NotebookError(f"the notebook has more than {MOST_CODE >> 20} MB of code")
+    cells = []
+    for number, source in sources:
+        runnable = _runnable(number, source, notes)
+        if runnable.strip():
+            cells.append((number, runnable))
+    return Notebook(cells=tuple(cells), notes=tuple(notes))
+
+
+def _text(content: bytes, notes: list[str]) -> str:
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encoding = "utf-16"
+        notes.append("the file is in UTF-16; notebooks are UTF-8")
+    else:
+        encoding = "utf-8-sig"
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise NotebookError(f"the file is not text in UTF-8 (byte {error.start} is not)") from None
+
+
+def _cells(tree: dict[str, Any], notes: list[str]) -> list[Any]:
+    """The list of cells, wherever this version of the format keeps it."""
+    version, cells = tree.get("nbformat"), None
+    if type(version) is not int:
+        raise NotebookError(f"the file does not say which notebook format it has (nbformat is {str(version)[:20]!r})")
+    if version in (2, 3):
+        notes.append(f"the notebook is in the old format {version}; it was read all the same")
+        sheets = tree.get("worksheets")
+        if not isinstance(sheets, list) or not all(
+            isinstance(s, dict) and isinstance(s.get("cells"), list) for s in sheets
+        ):
+            raise NotebookError(f"a notebook of format {version} has worksheets with cells; this one has not")
+        cells = [cell for sheet in sheets for cell in sheet["cells"]]
+    elif version >= 4:
+        if version > 4:
+            notes.append(f"the notebook is in format {version}, newer than we know; it was read as format 4")
+        cells = tree.get("cells")
+    else:
+        raise NotebookError(f"notebook format {version} is not one we can read; save it again with a current Jupyter")
+    if not isinstance(cells, list):
+        raise NotebookError(f"a notebook of format {version} has a list of cells; this one has not")
+    if len(cells) > MOST_CELLS:
+        raise NotebookError(f"the notebook has {len(cells)} cells, more than {MOST_CELLS}")
+    return cells
+
+
+def _code_cells(cells: list[Any]) -> list[tuple[int, str]]:
+    found = []
+    for number, cell in enumerate(cells, start=1):
+        if not isinstance(cell, dict):
+            raise NotebookError(f"cell {number} is not a cell")
+        if cell.get("cell_type") != "code":
+            continue
+        source = cell.get("source", cell.get("input", ""))
+        if isinstance(source, list) and all(isinstance(line, str) for line in source):
+            source = "".join(source)
+        if not isinstance(source, str):
+            raise NotebookError(f"the source of cell {number} is not text")
+        found.append((number, source))
+    return found
+
+
+def _runnable(number: int, source: str, notes: list[str]) -> str:
+    """The cell as Python alone: without magics, shell lines and the packed tests."""
+    tree = _parsed(source)
+    if tree is None:
+        source = without_magics(number, source, notes)
+        tree = _parsed(source)
+    if tree is None or _CHECKS not in source:
+        return source
+    return _without_checks(tree)
+
+
+def _without_checks(tree: ast.Module) -> str:
+    """`load_checks(PACKED, ...)` becomes `load_checks()`, which does nothing there, and `PACKED = ...` is dropped."""
+    packed = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _CHECKS in (getattr(node.func, "id", ""), getattr(node.func, "attr", "")):
+            packed |= {argument.id for argument in node.args if isinstance(argument, ast.Name)}
+            node.args, node.keywords = [], []
+    kept = [
+        statement
+        for statement in tree.body
+        if not (
+            isinstance(statement, ast.Assign)
+            and all(isinstance(target, ast.Name) and target.id in packed for target in statement.targets)
+        )
+    ]
+    return ast.unparse(ast.Module(body=kept, type_ignores=[]))
+
+
+def _parsed(source: str) -> ast.Module | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the student's source: the kernel has shown them
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def without_magics(number: int, source: str, notes: list[str]) -> str:
+    """Lines that only Jupyter understands become `pass`, so that line numbers stay; each is noted."""
+    lines = source.split("\n")
+    first = next((i for i, line in enumerate(lines) if line.strip()), 0)
+    if lines[first].startswith("%%"):
+        name = (re.match(r"%%\s*(\w+)", lines[first]) or [""])[-1].lstrip("%").strip()
+        if name not in _BODY_RUNS:
+            notes.append(f"cell {number} is a %%{name} cell and was skipped")
+            return ""
+        notes.append(f"cell {number}: %%{name} was skipped, its code was run")
+        lines[first] = "pass"
+    if _parsed("\n".join(lines)) is not None:
+        return "\n".join(lines)
+    return "\n".join(_without_magic(number, line, notes) for line in lines)
+
+
+def _without_magic(number: int, line: str, notes: list[str]) -> str:
+    indent, rest = line[: len(line) - len(line.lstrip())], line.strip()
+    if timed := re.match(r"%time\s+(\S.*)", rest):
+        return indent + timed[1]
+    assigned = re.match(r"([A-Za-z_][\w, ]*?)\s*=\s*[!%]", rest)
+    if rest.startswith(("!", "%")) or re.fullmatch(r"\??\??[\w.]+\?\??|\?\??[\w.]+", rest):
+        notes.append(f"cell {number}: `{rest[:60]}` was skipped")
+        return indent + "pass"
+    if assigned:
+        notes.append(f"cell {number}: `{rest[:60]}` was skipped; {assigned[1]} is empty")
+        return f"{indent}{assigned[1]} = []" if "," not in assigned[1] else indent + "pass"
+    return line

@@ -1,0 +1,229 @@
+"""Trusted side: starts the zygote, and runs one submission after another in it.
+
+    with Sandbox(Limits(memory_mb=512), require_tier="full") as box:
+        print(box.proof.describe())
+        with box.open(read_notebook(path)) as submission:
+            results = run(rubric, submission, seed=seed)
+
+Threat model
+============
+The student writes every byte of the notebook, knows this code, and wants points, secrets, or damage. We hold tests,
+references, expected values, seeds, other students' work, and the instructor's machine.
+
+1. Secrets are not there. The zygote is a fresh `python -I` with an empty environment; of lecturelib it sees only
+   `calls.py`, `wire.py` and `worker/`. Tests and references are in the grader's process: what crosses are inputs. In
+   the full tier no other file of the machine exists in the submission's root directory. Inputs are random and fresh, so
+   an answer that is right was computed, by whatever means, from the input.
+2. The verdict is not there. Student code can patch anything in its own process; the comparison is done elsewhere, on
+   plain numbers that were decoded from bytes (`wire`).
+3. A forged reply gains nothing. The unit of trust is the submission: all its processes count as the student. Every
+   call has a socket of its own, made after the notebook has finished and closed after the first answer, and a fresh
+   nonce which that answer must repeat. So a reply cannot be written ahead of its call, kept for a later one, or meant
+   for another submission. Whoever finds the socket and answers on it in the function's place has only answered the
+   call: any value that can be forged so can be returned honestly. Of a reply only the value counts; none can say
+   "passed".
+4. A reference put in place of a wrong upstream function is a question sent to us, never code. It can be asked only
+   during a call of a test in which that name is replaced, with inputs of exercise size (`callbacks`).
+5. Nobody else is there. Each submission has its own process, mount and IPC namespace, user, and scratch directory in
+   memory; no network; limits that the kernel enforces. Process 1 of that namespace runs no student code, and when it
+   ends the kernel kills the rest. It ends when our socket to it closes, also if the grader is killed.
+6. What is left: a hole in the kernel that is reachable through the system calls we do not refuse; and time: a
+   submission can use all that `Limits` gives it, and can dimly observe how busy the machine is.
+"""
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from lecturelib.grading.limits import Limits
+from lecturelib.grading.notebook import Notebook, read_notebook
+from lecturelib.grading.remote import RemoteSubmission, Running
+from lecturelib.grading.tiers import TIERS, Proof, Tier, TierError, require
+
+_GRADING = Path(__file__).parent
+_WORKER_FILES = [_GRADING / "calls.py", _GRADING / "wire.py", _GRADING / "worker"]
+_START_SECONDS = 120.0
+# user ids that no distribution hands out: above systemd's container range, below the sign bit
+_FIRST_USER, _USERS = 1_879_048_192, 200_000_000
+WARM_IMPORTS = ("torch.nn.functional", "numpy", "math", "dataclasses", "collections", "matplotlib.pyplot")
+
+
+class Sandbox:
+    """A torch-warm process to fork submissions from, confined as well as this machine allows. A context manager.
+
+    Args:
+        limits: of each submission
+        tier: use no more than this tier's measures, to see what a poorer machine does; the best there is when None
+        require_tier: refuse to start below this tier
+        imports: modules to load once, before any submission
+    """
+
+    def __init__(
+        self,
+        limits: Limits | None = None,
+        tier: Tier | None = None,
+        *,
+        require_tier: Tier | None = None,
+        imports: tuple[str, ...] = WARM_IMPORTS,
+    ) -> None:
+        if tier is not None and tier not in TIERS:
+            raise ValueError(f"a tier is one of {', '.join(TIERS)}, got {tier!r}")
+        self.limits = limits or Limits()
+        self._most, self._required, self._imports = tier, require_tier, imports
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> "Sandbox":
+        self._bait = tempfile.TemporaryDirectory(prefix="lecturelib-")
+        os.chmod(self._bait.name, 0o755)
+        bait = Path(self._bait.name, "bait")
+        bait.write_text("readable by everybody, except from inside the sandbox")
+        reason = ""
+        try:
+            if sys.platform == "linux" and self._most in (None, "full"):
+                reason = self._start(bait, namespaces=True, without="")
+            if self._process is None:
+                without = f"no namespaces ({reason})" if reason else ""
+                reason = self._start(bait, namespaces=False, without=without)
+            if self._process is None:
+                raise TierError(f"the worker does not start: {reason}")
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def tier(self) -> Tier:
+        return self.proof.tier
+
+    def open(self, notebook: Notebook | str | os.PathLike[str], name: str = "") -> RemoteSubmission:
+        """Run the notebook's cells in a new confined process; calls can then be made. A context manager.
+
+        A notebook that cannot be read raises `NotebookError`; one that cannot be run does not: its calls say why.
+        """
+        if not isinstance(notebook, Notebook):
+            notebook = read_notebook(notebook)
+        return RemoteSubmission(Running(self.fork, notebook, self.limits))
+
+    def fork(self) -> tuple[socket.socket, socket.socket]:
+        """A new, empty submission: the socket to its process 1, and the one that takes its notebook."""
+        control, their_control = socket.socketpair()
+        cells, their_cells = socket.socketpair()
+        user = _FIRST_USER + secrets.randbelow(_USERS)
+        job = json.dumps({"user": user, "limits": asdict(self.limits)}).encode()
+        with their_control, their_cells, self._lock:
+            socket.send_fds(self._control, [job], [their_control.fileno(), their_cells.fileno()])
+        return control, cells
+
+    def close(self) -> None:
+        """End the zygote and with it every submission."""
+        if self._process is not None:
+            self._control.close()
+            try:
+                self._process.wait(timeout=5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+        self._bait.cleanup()
+
+    def _start(self, bait: Path, *, namespaces: bool, without: str) -> str:
+        """Start the zygote; on success `self._process` is set, else the reason is returned."""
+        plan: dict[str, Any] = {
+            "namespaces": namespaces,
+            "unfenced": self._most == "minimal",
+            "worker_files": [str(path) for path in _WORKER_FILES],
+            "lecturelib": str(_GRADING.parent),
+            "imports": list(self._imports),
+            "bait": str(bait),
+            "grader": os.getpid(),
+            "trial_user": _FIRST_USER + secrets.randbelow(_USERS),
+        }
+        ours, theirs = socket.socketpair()
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                "-I",
+                "-B",
+                "-X",
+                "utf8",
+                str(_GRADING / "worker" / "boot.py"),
+                json.dumps(plan),
+                str(theirs.fileno()),
+            ],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env=_environment(namespaces),
+            cwd="/",
+            start_new_session=True,
+        )
+        theirs.close()
+        ours.settimeout(_START_SECONDS)
+        try:
+            self.proof = Proof(**_told(ours), without=without)
+            require(self.proof, self._required)
+            if _told(ours)["threads"] != 1:
+                raise RuntimeError("the zygote has more than one thread, so forking it is not safe")
+        except _Failed as failed:
+            ours.close()
+            process.wait()
+            return str(failed)
+        except BaseException:
+            ours.close()
+            process.kill()
+            process.wait()
+            raise
+        ours.settimeout(None)
+        self._process, self._control = process, ours
+        return ""
+
+
+def _environment(namespaces: bool) -> dict[str, str]:
+    home = "/scratch" if namespaces else "/nonexistent"
+    return {
+        "HOME": home,
+        "TMPDIR": home,
+        "USER": "student",
+        "LANG": "C.UTF-8",
+        "PATH": "/usr/bin:/bin",
+        "OMP_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MALLOC_ARENA_MAX": "1",
+        "MPLBACKEND": "Agg",
+        "MPLCONFIGDIR": home,
+        "TORCHDYNAMO_DISABLE": "1",  # there is no compiler inside; torch.compile then runs the function as it is
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+
+
+class _Failed(Exception):
+    """The zygote could not start as planned."""
+
+
+def _told(connection: socket.socket) -> dict[str, Any]:
+    """The next line from the zygote, byte by byte, so that nothing of the one after it is lost."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = connection.recv(1)
+        if not byte:
+            raise _Failed("it ended without saying why")
+        line += byte
+    told = json.loads(line)
+    if "failed" in told:
+        raise _Failed(told["failed"])
+    return told

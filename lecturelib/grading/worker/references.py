@@ -1,0 +1,162 @@
+"""Stands where the grader put a reference in place of a student's name, and asks the grader for every value.
+
+The reference's code never comes here: its arguments go out, its result comes in, and gradients take the same way back.
+A class that is a `torch.nn.Module` becomes a module with the reference's parameters, which the student's code can list,
+load and train like any other; only its `forward` is elsewhere.
+"""
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from lecturelib.grading import wire
+
+
+class Grader:
+    """The other end, while it waits for our answer to its call."""
+
+    def __init__(self, connection: socket.socket, nonce: str) -> None:
+        self._connection, self.nonce = connection, nonce
+        self._caps = wire.Caps()
+
+    def ask(self, question: dict[str, Any]) -> Any:
+        """Send a question; its answer, or the exception that the reference raised."""
+        wire.send(self._connection, wire.encode({"nonce": self.nonce, "ask": question}))
+        answer = wire.Decoder(self._caps).decode(*wire.receive(self._connection, self._caps))
+        if answer.get("error"):
+            kind, message = answer["error"]
+            raise _ERRORS.get(kind, RuntimeError)(message)
+        return answer["answer"]
+
+    def proxy(self, number: int, kind: str) -> Any:
+        """Something to call in place of the grader's callable `number`."""
+        if kind == "module":
+            return type("Reference", (ReferenceModule,), {"_grader": self, "_number": number})
+        if kind == "class":
+            return lambda *args, **kwargs: ReferenceObject(self, number, args, kwargs)
+        return lambda *args, **kwargs: differentiable(
+            self, {"do": "call", "callable": number, "args": args, "kwargs": kwargs}
+        )
+
+
+_ERRORS: dict[str, type[Exception]] = {
+    kind.__name__: kind for kind in (ValueError, TypeError, IndexError, KeyError, NotImplementedError, AssertionError)
+}
+
+
+def differentiable(grader: Grader, question: dict[str, Any]) -> Any:
+    """Ask, and connect the floating-point tensors of the answer to those of the question for autograd."""
+    inputs = [tensor for tensor in tensors(question) if tensor.requires_grad]
+    if not inputs or not torch.is_grad_enabled():
+        return grader.ask(question)["value"]
+    kept: list[Any] = []
+    outputs = _Asked.apply(grader, question, kept, *inputs)
+    return _with_tensors(kept[0], iter(outputs))
+
+
+class _Asked(torch.autograd.Function):
+    """Forward: the question. Backward: the grader's gradients of it."""
+
+    @staticmethod
+    def forward(ctx: Any, grader: Grader, question: dict[str, Any], kept: list[Any], *inputs: Tensor) -> Any:
+        answer = grader.ask(question)
+        ctx.grader, ctx.graph, ctx.count = grader, answer["graph"], len(inputs)
+        kept.append(answer["value"])
+        return tuple(tensor for tensor in tensors(answer["value"]) if tensor.is_floating_point())
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        question = {"do": "backward", "graph": ctx.graph, "gradients": [g.detach() for g in gradients]}
+        return (None, None, None, *ctx.grader.ask(question)["value"])
+
+
+class ReferenceModule(nn.Module):
+    """A module whose parameters are here and whose forward is the grader's; `_grader` and `_number` are the class's."""
+
+    _grader: Grader
+    _number: int
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        question = {"do": "build", "callable": self._number, "args": args, "kwargs": kwargs}
+        made = self._grader.ask(question)
+        self._object, self._methods = made["object"], made["methods"]
+        for name, value in made["attributes"].items():
+            setattr(self, name, value)
+        for name, tensor in made["parameters"].items():
+            owner, leaf = _owner(self, name)
+            owner.register_parameter(leaf, nn.Parameter(tensor.detach(), requires_grad=tensor.requires_grad))
+        for name, tensor in made["buffers"].items():
+            owner, leaf = _owner(self, name)
+            owner.register_buffer(leaf, tensor)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self._use("__call__", args, kwargs)
+
+    def _use(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        state = {**dict(self.named_parameters()), **dict(self.named_buffers())}
+        question = {"do": "use", "object": self._object, "method": method, "args": args, "kwargs": kwargs}
+        return differentiable(self._grader, {**question, "state": state, "training": self.training})
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and name in self.__dict__.get("_methods", ()):
+            return lambda *args, **kwargs: self._use(name, args, kwargs)
+        return super().__getattr__(name)
+
+
+class ReferenceObject:
+    """An object of a reference's class that is not a module: its methods are the grader's."""
+
+    def __init__(self, grader: Grader, number: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        made = grader.ask({"do": "build", "callable": number, "args": args, "kwargs": kwargs})
+        self._grader, self._object, self._methods = grader, made["object"], made["methods"]
+        for name, value in made["attributes"].items():
+            setattr(self, name, value)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._method("__call__")(*args, **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in self._methods:
+            raise AttributeError(name)
+        return self._method(name)
+
+    def _method(self, name: str) -> Callable[..., Any]:
+        question = {"do": "use", "object": self._object, "method": name, "state": {}, "training": False}
+        return lambda *args, **kwargs: differentiable(self._grader, {**question, "args": args, "kwargs": kwargs})
+
+
+def _owner(module: nn.Module, dotted: str) -> tuple[nn.Module, str]:
+    """The submodule that holds a dotted name, made of empty modules on the way, and the name's last part."""
+    *path, leaf = dotted.split(".")
+    for part in path:
+        if part not in module._modules:
+            module.add_module(part, nn.Module())
+        module = module.get_submodule(part)
+    return module, leaf
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors in nested lists, tuples and dicts, depth first: the order in which the wire sends them."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from tensors(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from tensors(item)
+
+
+def _with_tensors(value: Any, replacements: Iterator[Tensor]) -> Any:
+    """The value with its floating-point tensors exchanged for the given ones, in order."""
+    if isinstance(value, Tensor):
+        return next(replacements) if value.is_floating_point() else value
+    if isinstance(value, list | tuple):
+        return type(value)(_with_tensors(item, replacements) for item in value)
+    if isinstance(value, dict):
+        return {key: _with_tensors(item, replacements) for key, item in value.items()}
+    return value

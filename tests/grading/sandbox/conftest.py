@@ -1,0 +1,156 @@
+"""A small rubric, honest and dishonest submissions of it, and one sandbox for all tests of this folder."""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from lecturelib.grading import Rubric, assert_close
+from lecturelib.grading.limits import Limits
+from lecturelib.grading.results import SubmissionResult
+from lecturelib.grading.runner import run
+from lecturelib.grading.sandbox import Sandbox
+
+# A string that stands for everything secret: in the tests, the references, the environment, other submissions.
+CANARY = "canary-7f3a9e51"
+
+HONEST = [
+    "import math\nimport torch\nfrom torch import nn\nfrom lecturelib.grading import check",
+    "def softmax(x):\n    e = torch.exp(x - x.max(-1, keepdim=True).values)\n    return e / e.sum(-1, keepdim=True)",
+    "def attention(q, k, v):\n    return softmax(q @ k.mT / math.sqrt(q.shape[-1])) @ v\ncheck('attention')",
+    "class Affine(nn.Module):\n"
+    "    def __init__(self, d_model):\n"
+    "        super().__init__()\n"
+    "        self.linear = nn.Linear(d_model, d_model)\n"
+    "    def forward(self, x):\n"
+    "        return self.linear(x) + x",
+]
+# Everything right but attention: 4 of 7 points. Attacks are added to it, and may not end with more.
+WEAK = [HONEST[0], HONEST[1], "def attention(q, k, v):\n    return v", HONEST[3]]
+WEAK_SCORE, FULL_SCORE = 4.0, 7.0
+
+
+def make_rubric() -> Rubric:
+    rubric = Rubric("red_team", title=f"Red team ({CANARY})")
+    rubric.exercise("softmax", title="Softmax", minutes=5, difficulty=1)
+    rubric.exercise("attention", title="Attention", minutes=5, difficulty=1)
+    rubric.exercise("affine", title="A module", minutes=5, difficulty=1, defines=("Affine",))
+
+    @rubric.reference
+    def softmax(x):
+        "canary-7f3a9e51"
+        return torch.softmax(x, -1)
+
+    @rubric.reference
+    def attention(q, k, v):
+        "canary-7f3a9e51"
+        return torch.softmax(q @ k.mT / q.shape[-1] ** 0.5, -1) @ v
+
+    @rubric.reference
+    class Affine(nn.Module):
+        "canary-7f3a9e51"
+
+        def __init__(self, d_model: int) -> None:
+            super().__init__()
+            self.linear = nn.Linear(d_model, d_model)
+
+        def forward(self, x):
+            return self.linear(x) + x
+
+    @rubric.test("softmax", points=1, visible=True)
+    def softmax_matches(submission, rng):
+        x = torch.randn(2, 3, 5, generator=rng)
+        assert_close(submission.softmax(x), softmax(x))
+
+    @rubric.test("softmax", points=1, visible=False)
+    def softmax_gradient(submission, rng):
+        x, g = torch.randn(3, 5, generator=rng), torch.randn(3, 5, generator=rng)
+        want = rubric.solution.softmax.gradients(x, upstream=g)
+        assert_close(submission.softmax.gradients(x, upstream=g).inputs[0], want.inputs[0])
+
+    @rubric.test("attention", points=2, visible=False, needs=("softmax",))
+    def attention_matches(submission, rng):
+        q, k, v = (torch.randn(2, n, 3, generator=rng) for n in (4, 5, 5))
+        assert_close(submission.attention(q, k, v), attention(q, k, v))
+
+    @rubric.test("attention", points=1, visible=False, needs=("softmax",))
+    def attention_gradient(submission, rng):
+        q, k, v = (torch.randn(2, n, 3, generator=rng) for n in (4, 5, 5))
+        want = rubric.solution.attention.gradients(q, k, v)
+        got = submission.attention.gradients(q, k, v)
+        for ours, theirs in zip(got.inputs, want.inputs, strict=True):
+            assert_close(ours, theirs)
+
+    @rubric.test("affine", points=2, visible=False)
+    def affine_matches(submission, rng):
+        x = torch.randn(2, 3, generator=rng)
+        layer, ours = submission.Affine(3), Affine(3)
+        layer.load_state_dict(ours.state_dict())
+        assert_close(layer(x), ours(x).detach())
+
+    return rubric
+
+
+@pytest.fixture(scope="session")
+def rubric() -> Rubric:
+    return make_rubric()
+
+
+@pytest.fixture(scope="session")
+def limits() -> Limits:
+    return Limits(notebook_seconds=6, call_seconds=3, total_seconds=60, memory_mb=400, scratch_mb=16, file_mb=8)
+
+
+@pytest.fixture(scope="session")
+def box(limits: Limits) -> Iterator[Sandbox]:
+    before = dict(os.environ)
+    os.environ["GRADER_SECRET"] = CANARY  # what a submission must not be able to see
+    try:
+        with Sandbox(limits) as box:
+            yield box
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@pytest.fixture
+def write_notebook(tmp_path: Path) -> Callable[..., Path]:
+    """Write cells as a notebook file."""
+
+    def write(cells: list[str], name: str = "submission.ipynb") -> Path:
+        made = [
+            {"cell_type": "code", "source": s, "metadata": {}, "outputs": [], "execution_count": None} for s in cells
+        ]
+        path = tmp_path / name
+        path.write_text(json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made}))
+        return path
+
+    return write
+
+
+@pytest.fixture
+def grade(box: Sandbox, rubric: Rubric, write_notebook: Callable[..., Path]) -> Callable[..., SubmissionResult]:
+    """Grade cells in the sandbox; the notebook's output is the result's `reason`, which nothing else uses here."""
+
+    def grade(cells: list[str], sandbox: Sandbox = box) -> SubmissionResult:
+        with sandbox.open(write_notebook(cells)) as submission:
+            tests = run(rubric, submission, seed=int.from_bytes(os.urandom(4), "big"))
+            return SubmissionResult(
+                submission="x", rubric="x", seed=0, tests=tests, notes=submission.notes, reason=submission.output
+            )
+
+    return grade
+
+
+@pytest.fixture(scope="session")
+def honest() -> list[str]:
+    return list(HONEST)
+
+
+@pytest.fixture(scope="session")
+def weak() -> list[str]:
+    return list(WEAK)

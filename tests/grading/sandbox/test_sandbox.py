@@ -1,0 +1,279 @@
+"""What an honest submission, and an honest machine, may expect of the sandbox."""
+
+import ast
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+import lecturelib.grading
+from lecturelib.grading.limits import Limits
+from lecturelib.grading.notebook import Notebook
+from lecturelib.grading.sandbox import Sandbox
+from lecturelib.grading.submission import CallCrashed, CallTimeout, MissingName, StudentError
+from lecturelib.grading.tiers import Proof, TierError, require
+
+GRADING = Path(lecturelib.grading.__file__).parent
+
+
+def cells(*sources: str) -> Notebook:
+    return Notebook(cells=tuple(enumerate(sources, start=1)))
+
+
+def test_honest_submission_scores_everything(grade, honest):
+    result = grade(honest)
+    assert [test.message for test in result.tests if not test.passed] == []
+    assert result.earned == 7
+
+
+def test_weak_submission_scores_what_it_earned(grade, weak):
+    assert grade(weak).earned == 4
+
+
+def test_blank_submission_scores_nothing(grade):
+    result = grade(["def softmax(x):\n    raise NotImplementedError", "# nothing else"])
+    assert result.earned == 0
+    assert {test.outcome for test in result.tests} == {"missing"}
+
+
+def test_failing_magic_plotting_and_printing_cells_lose_nothing(grade, honest):
+    extra = [
+        "%matplotlib inline\n!pip install einops\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
+        "print('hello')\nimport warnings\nwarnings.warn('careful')\ndisplay(3)",
+        "1 / 0",
+        "def broken(:",
+        "import torch\n@torch.compile\ndef f(x):\n    return x + 1\nf(torch.ones(2))",
+    ]
+    result = grade([*honest, *extra])
+    assert result.earned == 7
+    assert "hello" in result.reason
+    assert any("!pip install einops" in note for note in result.notes)
+    assert any("ZeroDivisionError" in note for note in result.notes)
+    assert any("SyntaxError" in note for note in result.notes)
+    assert sum("raised" in note for note in result.notes) == 2
+
+
+def test_wrong_upstream_function_is_replaced_for_tests_downstream(grade, honest):
+    result = grade([*honest, "def softmax(x):\n    return x * 0"])
+    assert result.earned == 5
+    assert {test.replaced for test in result.tests if test.exercise == "attention"} == {("softmax",)}
+
+
+def test_values_of_every_kind_come_back(box):
+    source = """
+import numpy as np, torch
+def kinds(x, *, flag):
+    return {"tuple": (x, [1, 2.5, None]), "flag": flag, 3: "text", "array": np.arange(3.0), "nan": float("nan")}
+def count(start):
+    while True:
+        yield start
+        start += 1
+def complains(x):
+    raise ValueError(f"shape {tuple(x.shape)} is wrong")
+def dtypes(x):
+    return [x.to(d) for d in (torch.float64, torch.float16, torch.bfloat16, torch.int32, torch.bool, torch.complex64)]
+best = 0.25
+"""
+    with box.open(cells(source)) as submission:
+        x = torch.tensor([[1.0, 0.0, 2.0]])
+        value = submission.kinds(x, flag=True)
+        assert list(value) == ["tuple", "flag", 3, "array", "nan"]
+        assert torch.equal(value["tuple"][0], x)
+        assert value["tuple"][1] == [1, 2.5, None]
+        assert value["flag"] is True
+        assert torch.equal(value["array"], torch.arange(3, dtype=torch.float64))
+        assert value["nan"] != value["nan"]
+        assert submission.count.take(3, 5) == [5, 6, 7]
+        assert [t.dtype for t in submission.dtypes(x)][:3] == [torch.float64, torch.float16, torch.bfloat16]
+        assert submission.dtypes(torch.empty(0, 4))[4].shape == (0, 4)
+        assert submission.value("best") == 0.25
+        with pytest.raises(StudentError, match=r"shape \(1, 3\) is wrong"):
+            submission.complains(x)
+        with pytest.raises(MissingName, match="absent"):
+            submission.absent(x)
+
+
+def test_each_call_starts_from_the_notebook_and_not_from_the_call_before(box):
+    with box.open(cells("n = 0\ndef bump():\n    global n\n    n += 1\n    return n")) as submission:
+        assert [submission.bump() for _ in range(3)] == [1, 1, 1]
+
+
+def test_crash_costs_one_call(box):
+    source = """
+import os, signal
+def die():
+    os.kill(os.getppid(), signal.SIGKILL)
+    os._exit(3)
+def live():
+    return 1
+"""
+    with box.open(cells(source)) as submission:
+        for _ in range(2):
+            with pytest.raises(CallCrashed):
+                submission.die()
+            assert submission.live() == 1
+
+
+def test_hang_costs_one_call(box):
+    with box.open(cells("def hang():\n    while True: pass\ndef live():\n    return 1")) as submission:
+        with pytest.raises(CallTimeout, match="3 seconds"):
+            submission.hang()
+        assert submission.live() == 1
+
+
+class Reference(nn.Module):
+    def __init__(self, width: int, scale: float = 2.0) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(width, width), nn.Tanh())
+        self.register_buffer("scale", torch.tensor(scale))
+        self.width = width
+
+    def forward(self, x):
+        return self.net(x) * self.scale
+
+    def twice(self, x):
+        return self(self(x))
+
+
+class Tokenizer:
+    def __init__(self, offset: int) -> None:
+        self.offset = offset
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(c) + self.offset for c in text]
+
+
+def test_reference_modules_are_used_and_differentiated_from_outside(box):
+    source = """
+from torch import nn
+class Part(nn.Module):
+    pass
+class Whole(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.part = Part(width, scale=3.0)
+        self.out = nn.Linear(self.part.width, 1)
+    def forward(self, x):
+        return self.out(self.part(x) + self.part.twice(x))
+"""
+
+    class Whole(nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.part = Reference(width, scale=3.0)
+            self.out = nn.Linear(width, 1)
+
+        def forward(self, x):
+            return self.out(self.part(x) + self.part.twice(x))
+
+    ours, x = Whole(3), torch.randn(5, 3)
+    leaf = x.clone().requires_grad_()
+    ours(leaf).sum().backward()
+    with box.open(cells(source)) as submission:
+        whole = submission.with_replacements({"Part": Reference}).Whole(3)
+        whole.load_state_dict(ours.state_dict())
+        got = whole.gradients(x)
+    torch.testing.assert_close(got.value, ours(x).detach())
+    torch.testing.assert_close(got.inputs[0], leaf.grad)
+    assert set(got.parameters) == {name for name, _ in ours.named_parameters()}
+    for name, parameter in ours.named_parameters():
+        torch.testing.assert_close(got.parameters[name], parameter.grad)
+
+
+def test_reference_objects_and_callables_among_arguments_are_asked(box):
+    source = "def ids(text):\n    return Tok(1).encode(text)\ndef apply(f, x):\n    return f(f(x))"
+    with box.open(cells(source)) as submission:
+        assert submission.with_replacements({"Tok": Tokenizer}).ids("ab") == [98, 99]
+        x = torch.randn(3)
+        got = submission.apply.gradients(torch.sin, x)
+        torch.testing.assert_close(got.value, x.sin().sin())
+        torch.testing.assert_close(got.inputs[0], x.sin().cos() * x.cos())
+
+
+def test_references_that_raise_are_seen_to_raise(box):
+    def picky(x):
+        raise ValueError(f"width {x.shape[-1]} is odd")
+
+    source = (
+        "def outer(x):\n    try:\n        return inner(x)\n    except ValueError as error:\n        return str(error)"
+    )
+    with box.open(cells(source)) as submission:
+        assert submission.with_replacements({"inner": picky}).outer(torch.ones(3)) == "width 3 is odd"
+
+
+def test_question_that_would_exhaust_the_grader_is_refused(box):
+    with (
+        box.open(cells("def greedy():\n    return mask(10**9)")) as submission,
+        pytest.raises(CallCrashed, match="integer 1000000000"),
+    ):
+        submission.with_replacements({"mask": torch.ones}).greedy()
+
+
+def test_worker_imports_only_what_may_be_seen_inside():
+    allowed = {"lecturelib.grading.wire", "lecturelib.grading.calls"}
+    for path in [*(GRADING / "worker").glob("*.py"), GRADING / "wire.py", GRADING / "calls.py"]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lecturelib"):
+                names = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+                inside = {name for name in names if name.startswith("lecturelib.grading.worker")}
+                assert inside or names & allowed, f"{path.name} imports {names}"
+
+
+def test_tier_here_is_full_and_described(box):
+    assert box.tier == "full"
+    assert box.proof.describe() == "sandbox tier: full (namespaces, own user, Landlock, seccomp)"
+
+
+@pytest.mark.parametrize("tier", ["reduced", "minimal"])
+def test_lower_tiers_grade_the_same_and_are_refused_when_more_is_required(tier, limits, grade, honest, weak):
+    with Sandbox(limits, tier, imports=()) as low:
+        assert low.tier == tier
+        assert f"sandbox tier: {tier}" in low.proof.describe()
+        assert grade(honest, low).earned == 7
+        assert grade(weak, low).earned == 4
+        with pytest.raises(TierError, match=f"'full' is required, but this machine gives '{tier}'"):
+            require(low.proof, "full")
+
+
+def test_reduced_tier_without_namespaces_still_hides_files_and_processes(limits, tmp_path):
+    secret = tmp_path / "secret.txt"
+    secret.write_text("canary")
+    source = f"""
+import os, socket, lecturelib
+def read(path):
+    return open(path).read()
+def look():
+    return os.listdir({str(tmp_path)!r})
+def call():
+    socket.socket()
+def leave():
+    if os.fork() == 0:
+        os.setsid()
+        while True: pass
+    return 1
+"""
+    with Sandbox(limits, "reduced", imports=()) as low, low.open(cells(source)) as submission:
+        for call in (lambda: submission.read(str(secret)), submission.look, submission.call):
+            with pytest.raises(StudentError, match="PermissionError"):
+                call()
+        with pytest.raises(StudentError, match="PermissionError"):
+            submission.read(str(GRADING / "rubric.py"))
+        assert submission.leave() == 1
+
+
+def test_required_tier_refuses_to_start(limits):
+    with pytest.raises(TierError, match="'full' is required"):
+        Sandbox(limits, "minimal", require_tier="full", imports=()).__enter__()
+
+
+def test_proof_with_an_open_door_is_minimal():
+    refused = {"read a file of the grader's": False, "open a socket": True}
+    proof = Proof(namespaces=True, own_user=True, landlock=True, seccomp=True, refused=refused)
+    assert proof.tier == "minimal"
+    assert "a submission can read a file of the grader's" in proof.describe()
+
+
+def test_limits_name_the_field_and_value():
+    with pytest.raises(ValueError, match="memory_mb must be positive, got -1"):
+        Limits(memory_mb=-1)
