@@ -1,12 +1,12 @@
 """What a model remembers between two decoding steps, and the protocol that lets one search decode them all.
 
-A decodable model has two methods. `start` reads what is given (a source, or a prompt) and returns a state; `step`
-takes one token per row and the state, and returns the logits of the next token and the new state:
+A decodable model has two methods. `start` reads what is given, a source or a prompt; `step` takes one token per row
+and the state, and returns the logits of the next token and the new state:
 
-    state = model.start(source, source_lengths)   # an encoder-decoder
-    state = model.start(prompt)                   # a decoder-only model: state after all but the prompt's last token
-    logits, state = model.step(tokens, state)     # tokens (B,) -> logits (B, V)
-    state = state.select(index)                   # rows reordered, repeated or dropped: beams
+    state = model.start(source, source_lengths)    # an encoder-decoder: nothing is written yet
+    logits, state = model.start(prompt, lengths)   # a language model: logits of what follows; lengths may be left out
+    logits, state = model.step(tokens, state)      # tokens (B,) -> logits (B, V)
+    state = state.select(index)                    # rows reordered, repeated or dropped: beams
 
 A state is never changed in place: the one passed to `step` stays valid, so a search may branch from it.
 """

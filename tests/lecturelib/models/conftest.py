@@ -14,6 +14,7 @@ from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
+from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 
 B, TS, TT, T = 3, 5, 7, 6  # batch, source length, target length, length where there is only one
@@ -33,6 +34,7 @@ class Case:
     pad: inputs -> the same inputs with garbage in all padding, and with more of it; None when nothing can be padded
     causal: name of the embedding whose last lookup, at positions > t, must not reach the logits at t; None if none
     decode: whether the model has `start` and `step`
+    prompted: whether `start` takes a prompt and its lengths, as a language model's does
     inductor: whether to build real kernels for it too, which takes a while; one or two models of each kind do
     """
 
@@ -45,6 +47,7 @@ class Case:
     pad: Callable[[Inputs], Inputs] | None = None
     causal: str | None = None
     decode: bool = False
+    prompted: bool = False
     inductor: bool = False
 
     def loss(self, model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
@@ -92,6 +95,7 @@ def decoder_only(name: str, build: Callable[[], nn.Module], *, causal: str = "em
         targets=lambda inputs, generator: ids(VOCAB, B, T)(generator),
         causal=causal,
         decode=decode,
+        prompted=True,
     )
 
 
@@ -111,6 +115,14 @@ CASES = [
         wrong_match=rf"\(\.\.\., 5\), got \({B}, 4\)",
         targets=lambda inputs, generator: ids(VOCAB, B)(generator),
         inductor=True,
+    ),
+    decoder_only(
+        "recurrent-lm",
+        lambda: RecurrentLM(RecurrentLMConfig(vocab_size=VOCAB, embedding_dim=9, hidden_dim=16, num_layers=2)),
+    ),
+    decoder_only(
+        "recurrent-lm-nas",
+        lambda: RecurrentLM(RecurrentLMConfig(vocab_size=VOCAB, embedding_dim=9, hidden_dim=16, cell="nas")),
     ),
     encoder_decoder("seq2seq", lambda: Seq2Seq(Seq2SeqConfig(**VOCABS, d_model=16, num_layers=2))),
     encoder_decoder(
@@ -139,6 +151,7 @@ SUBSETS = {
     "padded_case": lambda case: case.pad is not None,
     "causal_case": lambda case: case.causal is not None,
     "decoding_case": lambda case: case.decode,
+    "prompted_case": lambda case: case.decode and case.prompted,
     "compiled_case": lambda case: case.inductor,
 }
 

@@ -157,18 +157,20 @@ def test_wrong_shape_is_explained(case):
         model(*case.wrong(inputs))
 
 
-def start(model, inputs):
-    """The decoding state, the tokens to feed, and the logits of the parallel pass over the same tokens."""
+def begin(model, inputs):
+    """The decoding state, the tokens to feed it, and the logits of the parallel pass over the same tokens."""
     *source, tokens = inputs
     if source:
         return model.start(*source), tokens, model(*inputs)
-    prompt = 2
-    return model.start(tokens[:, :prompt]), tokens[:, prompt - 1 :], model(tokens)[:, prompt - 1 :]
+    want = model(tokens)
+    logits, state = model.start(tokens[:, :2])
+    torch.testing.assert_close(logits, want[:, 1], atol=1e-5, rtol=1e-4)
+    return state, tokens[:, 2:], want[:, 2:]
 
 
 def test_decoding_step_by_step_equals_the_parallel_pass(decoding_case):
     model, (inputs, _) = build(decoding_case).eval(), batch(decoding_case)
-    state, tokens, want = start(model, inputs)
+    state, tokens, want = begin(model, inputs)
     assert isinstance(model, Decodable)
     for t in range(tokens.shape[1]):
         assert isinstance(state, DecodingState)
@@ -176,9 +178,21 @@ def test_decoding_step_by_step_equals_the_parallel_pass(decoding_case):
         torch.testing.assert_close(logits, want[:, t], atol=1e-5, rtol=1e-4)
 
 
+def test_decoding_from_prompts_of_unequal_length_equals_each_alone(prompted_case):
+    model, ((tokens,), _) = build(prompted_case).eval(), batch(prompted_case)
+    lengths = torch.tensor([1, 3, 2])
+    logits, state = model.start(tokens[:, :3], lengths)
+    after, _ = model.step(tokens[:, 4], state)
+    for row, length in enumerate(lengths.tolist()):
+        fed = torch.cat([tokens[row : row + 1, :length], tokens[row : row + 1, 4:5]], dim=1)
+        want = model(fed)[0]
+        torch.testing.assert_close(logits[row], want[-2], atol=1e-5, rtol=1e-4)
+        torch.testing.assert_close(after[row], want[-1], atol=1e-5, rtol=1e-4)
+
+
 def test_decoding_state_can_be_reordered_and_repeated(decoding_case):
     model, (inputs, _) = build(decoding_case).eval(), batch(decoding_case)
-    state, tokens, want = start(model, inputs)
+    state, tokens, want = begin(model, inputs)
     _, state = model.step(tokens[:, 0], state)
     index = torch.tensor([2, 0, 0, 1, 2])
     logits, _ = model.step(tokens[index, 1], state.select(index))
