@@ -3,10 +3,12 @@
 import contextlib
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 _verified: set[tuple[str, int, int, str]] = set()  # (path, size, mtime, hash) of files this process has hashed
 
@@ -52,38 +54,64 @@ def is_intact(path: Path, sha256: str) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def working_folder(folder: Path) -> Iterator[Path]:
-    """A private folder inside `folder` (so that a move out of it is atomic), gone afterwards whatever happens."""
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        temporary = tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder, ignore_cleanup_errors=True)
     except OSError as error:
-        raise OSError(
-            f"cannot write to the cache folder {folder} ({error.strerror or error}). "
-            "Set LECTURELIB_CACHE to a folder you may write to."
-        ) from error
-    with temporary as name:
-        yield Path(name)
+        raise _unwritable(folder, error) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> OSError:
+    return OSError(
+        f"cannot write to the folder {folder} ({error.strerror or error}). "
+        "Set LECTURELIB_CACHE to a folder that you may write to."
+    )
+
+
+@contextlib.contextmanager
+def working_folder(folder: Path, name: str) -> Iterator[Path]:
+    """A private folder inside `folder` (so that a move out of it is atomic), gone afterwards whatever happens."""
+    _make(folder)
+    try:
+        temporary = tempfile.TemporaryDirectory(prefix=f".{name}-", dir=folder, ignore_cleanup_errors=True)
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    with temporary as path:
+        yield Path(path)
 
 
 @contextlib.contextmanager
 def locked(folder: Path, name: str) -> Iterator[None]:
     """Let one process (or thread) at a time through, so that two fetches of a set do the work once.
 
-    The lock belongs to an open file and goes when its process does, even by `kill -9`. Where a file system has no
-    locks we go on without: files arrive by atomic move, so that two fetches at once are wasteful, never harmful.
+    The lock belongs to an open file and goes when its process does, even by `kill -9`; what a killed process left of
+    its working folder is cleared by the next one in. Where a file system has no locks we go on without: files arrive
+    by atomic move, so that two fetches at once are wasteful, never harmful.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f".{name}.lock").open("a+b") as file:
-        with contextlib.suppress(OSError):
-            if sys.platform == "win32":
-                import msvcrt
-
-                file.seek(0)
-                msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-            else:
-                import fcntl
-
-                fcntl.flock(file, fcntl.LOCK_EX)
+    _make(folder)
+    try:
+        file = (folder / f".{name}.lock").open("a+b")
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    with file:
+        if _lock(file):
+            for leftover in folder.glob(f".{name}-*"):
+                shutil.rmtree(leftover, ignore_errors=True)
         yield
+
+
+def _lock(file: BinaryIO) -> bool:
+    """Wait for the lock of an open file; False where the file system has none."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            file.seek(0)
+            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError:
+        return False
+    return True

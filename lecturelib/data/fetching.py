@@ -28,6 +28,7 @@ def fetch(name: str) -> dict[str, Path]:
         for route in data_set.routes:  # someone else may have fetched it while we waited
             if (files := _present(route, offline_folder(), folder)) is not None:
                 return files
+        _discard_damaged(data_set, folder)
         return _fetch_by_some_route(data_set, folder)
 
 
@@ -35,7 +36,7 @@ def store(name: str, folder: Path) -> list[Path]:
     """Copy the set's files into a folder that LECTURELIB_DATA can point at; returns the copies."""
     copies = []
     for file, path in fetch(name).items():
-        with working_folder(folder) as temporary:
+        with working_folder(folder, "store") as temporary:
             shutil.copyfile(path, temporary / file)
             os.replace(temporary / file, folder / file)
         copies.append(folder / file)
@@ -67,12 +68,15 @@ def _in_offline_folder(archive: Archive, offline: Path | None) -> Path | None:
 
 def _in_cache(archive: Archive, folder: Path) -> Path | None:
     path = folder / archive.file
-    if not path.is_file():
-        return None
-    if not is_intact(path, archive.sha256):
-        _tell(f"{path} is damaged (its SHA-256 is not {archive.sha256[:12]}…); fetching it again.")
-        return None
-    return path
+    return path if path.is_file() and is_intact(path, archive.sha256) else None
+
+
+def _discard_damaged(data_set: DataSet, folder: Path) -> None:
+    for archive in (archive for route in data_set.routes for archive in route):
+        path = folder / archive.file
+        if path.is_file() and not is_intact(path, archive.sha256):
+            _tell(f"{path} is damaged (its SHA-256 is not {archive.sha256[:12]}…); fetching it again.")
+            path.unlink()
 
 
 def _fetch_by_some_route(data_set: DataSet, folder: Path) -> dict[str, Path]:
@@ -97,7 +101,7 @@ def _fetch_by(route: Route, data_set: DataSet, folder: Path) -> dict[str, Path]:
         f"  cache:   {folder}"
     )
     for archive in missing:
-        with working_folder(folder) as temporary:
+        with working_folder(folder, data_set.name) as temporary:
             path = bring(archive, temporary)
             if (found := sha256_of(path)) != archive.sha256:
                 raise FetchError(

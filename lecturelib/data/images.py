@@ -191,7 +191,7 @@ def _decoded_once(path: Path, read: Callable[[Path], Arrays]) -> Arrays:
         except (zipfile.BadZipFile, ValueError, KeyError, EOFError, OSError):
             decoded.unlink(missing_ok=True)
     arrays = read(path)
-    with working_folder(decoded.parent) as folder:
+    with working_folder(decoded.parent, "decode") as folder:
         np.savez(
             folder / decoded.name,
             train_pixels=arrays["train_pixels"],

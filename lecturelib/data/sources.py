@@ -144,7 +144,8 @@ def _bring_by_web(archive: Archive, folder: Path) -> Path:
 
 def _bar(archive: Archive) -> "tqdm[object]":
     """A progress bar in bytes, at a terminal and in a notebook; a log file is spared it."""
-    shown = sys.stderr.isatty() or "ipykernel" in sys.modules
+    ipython = sys.modules.get("IPython")
+    shown = sys.stderr.isatty() or (ipython is not None and ipython.get_ipython() is not None)
     return tqdm(
         total=archive.size,
         desc=archive.file,
