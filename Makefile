@@ -9,13 +9,16 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
 .DEFAULT_GOAL := help
-.PHONY: help book site lab test lint notebooks full release bench wheel clean system-packages
+.PHONY: help book site lab test lint notebooks full release bench wheel clean system-packages free-port
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-book: site ## build the site and serve it on this machine (PORT=8000)
+book: free-port site ## build the site and serve it on this machine (PORT=8000)
 	@$(BIN)/python book/serve.py $(SITE) --port $(PORT)
+
+free-port:  # a busy port is better known before the build than after it
+	@$(PYTHON) book/serve.py $(SITE) --port $(PORT) --check
 
 site: $(INSTALLED) ## build the site into _build/html without serving it
 	$(BIN)/jupyter-book build book --all --config _config.yml --path-output . -W -n --keep-going

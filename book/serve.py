@@ -17,8 +17,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("site", type=Path)
     parser.add_argument("--port", type=int, default=8000, help="0 takes any free port")
+    parser.add_argument("--check", action="store_true", help="only say whether the port is free")
     arguments = parser.parse_args()
-    if not (arguments.site / "index.html").is_file():
+    if not arguments.check and not (arguments.site / "index.html").is_file():
         print(f"No site at {arguments.site}: build it with `make site`.", file=sys.stderr)
         return 1
     handler = partial(QuietHandler, directory=str(arguments.site))
@@ -30,6 +31,8 @@ def main() -> int:
         print(f"Port {arguments.port} is busy. Choose another: make book PORT={arguments.port + 1}", file=sys.stderr)
         return 1
     with server:
+        if arguments.check:
+            return 0
         print(f"The course is at http://127.0.0.1:{server.server_port}/ (Ctrl-C stops it)", flush=True)
         try:
             server.serve_forever()

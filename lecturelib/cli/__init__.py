@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 
 import lecturelib
-from lecturelib.cli import check, data, release
+from lecturelib.cli import check, data, grade, release
 
-COMMANDS = (data, check, release)
+COMMANDS = (data, check, release, grade)
 
 
 def build_parser() -> argparse.ArgumentParser:

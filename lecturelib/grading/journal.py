@@ -27,7 +27,6 @@ class Run:
     exercise: str
     rubric: str  # SHA-256 of the rubric's source
     seed: int
-    tier: str
 
 
 class Journal:

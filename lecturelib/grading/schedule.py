@@ -14,6 +14,8 @@ from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExe
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait as wait_for_end
+from types import TracebackType
+from typing import Self
 
 from lecturelib.grading.intake import Found, UnreadableError
 from lecturelib.grading.journal import Journal
@@ -113,7 +115,16 @@ class FaultTolerantPool:
         self._stack = ExitStack()
         self._executor = self._stack.enter_context(self._make_pool())
 
-    def close(self) -> None:
+    def ask(self, question: Callable[[], str]) -> str:
+        """Have one of the executor's processes answer a question; what it raises is raised here."""
+        return self._executor.submit(question).result()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._stack.close()
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from lecturelib.grading.journal import Journal, JournalError, Run, held_run
 
-RUN = Run(exercise="08_attention_layer", rubric="abc", seed=7, tier="full")
+RUN = Run(exercise="08_attention_layer", rubric="abc", seed=7)
 
 
 def test_results_are_read_back(tmp_path):
@@ -46,7 +46,7 @@ def test_another_seed_or_rubric_is_refused_and_loses_nothing(tmp_path):
     with Journal(tmp_path, RUN) as journal:
         journal.record("ada", '{"score": 1}')
     before = (tmp_path / "journal.jsonl").read_bytes()
-    other = Run(exercise=RUN.exercise, rubric=RUN.rubric, seed=8, tier=RUN.tier)
+    other = Run(exercise=RUN.exercise, rubric=RUN.rubric, seed=8)
     with pytest.raises(JournalError, match=r"seed 7, not 8.*another --out"):
         Journal(tmp_path, other)
     assert (tmp_path / "journal.jsonl").read_bytes() == before

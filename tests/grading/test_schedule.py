@@ -11,7 +11,7 @@ from lecturelib.grading.journal import Journal, Run
 from lecturelib.grading.results import SubmissionResult
 from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, grade_all, local_pool
 
-RUN = Run(exercise="e", rubric="r", seed=1, tier="full")
+RUN = Run(exercise="e", rubric="r", seed=1)
 
 
 def fake_grade(student: str, notebook: bytes) -> str:
@@ -39,12 +39,8 @@ def submissions(**notebooks: bytes | None) -> list[Found]:
 
 
 def grade(found: list[Found], folder: Path, make_pool, window: int = 3) -> dict[str, SubmissionResult]:
-    pool = FaultTolerantPool(fake_grade, make_pool, window)
-    try:
-        with Journal(folder, RUN) as journal:
-            rows = list(grade_all(found, journal, pool, rubric="e", seed=1))
-    finally:
-        pool.close()
+    with Journal(folder, RUN) as journal, FaultTolerantPool(fake_grade, make_pool, window) as pool:
+        rows = list(grade_all(found, journal, pool, rubric="e", seed=1))
     assert len({row.student for row in rows}) == len(rows)
     return {row.student: row.result for row in rows}
 
@@ -97,10 +93,9 @@ def test_only_a_window_of_notebooks_is_read_ahead(tmp_path):
 
     found = [Found(student=f"s{i:03}", name="", path="", load=lambda i=i: load(i)) for i in range(60)]
     pool = FaultTolerantPool(fake_grade, lambda: local_pool(2), window=3)
-    with Journal(tmp_path, RUN) as journal:
+    with Journal(tmp_path, RUN) as journal, pool:
         for row in grade_all(found, journal, pool, rubric="e", seed=1):
             finished.append(row.student)
-    pool.close()
     assert len(finished) == 60
 
 

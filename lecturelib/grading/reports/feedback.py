@@ -3,7 +3,7 @@
 import hashlib
 import re
 
-from lecturelib.grading.pictures import svg
+from lecturelib.grading import heatmap
 from lecturelib.grading.reports.page import number, page, text
 from lecturelib.grading.results import ExerciseResult, Graded, TestResult
 from lecturelib.grading.rubric import Rubric
@@ -65,7 +65,7 @@ def _test(test: TestResult) -> str:
             f"<p>Tested with the reference version of {text(names)}, so an earlier mistake costs nothing here.</p>"
         )
     if test.picture is not None:
-        parts.append(f"<p>{svg(test.picture)}</p>")
+        parts.append(f"<p>{heatmap.svg(test.picture)}</p>")
     return "\n".join(parts)
 
 

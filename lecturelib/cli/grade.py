@@ -1,0 +1,145 @@
+"""`lecturelib grade`: grade a folder or a zip of notebooks, safely, and write everything an instructor needs."""
+
+import argparse
+import hashlib
+import os
+import secrets
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lecturelib.grading.grader import Grader
+    from lecturelib.grading.intake import Found
+    from lecturelib.grading.journal import Journal
+    from lecturelib.grading.results import Graded
+    from lecturelib.grading.schedule import FaultTolerantPool
+
+EXIT_CODES = """\
+exit codes
+  0    every submission has a result (an unreadable one has a result that says so)
+  2    nothing was graded: the command, the folder or the rubric is wrong
+  3    this machine cannot confine submissions as well as --require-tier asks
+  4    the output folder belongs to another run, or another grader is at work in it
+  130  stopped with Ctrl-C; the same command goes on where it stopped
+"""
+
+
+def add_parser(subparsers: argparse._SubParsersAction) -> None:
+    parser = subparsers.add_parser(
+        "grade",
+        help="grade a folder or a zip of submissions",
+        description="Run each notebook confined, test it, and write feedback pages, gradebooks and an item report. "
+        "Tests and solutions never enter the process that runs a submission. Results are kept as they come: "
+        "interrupted, the same command goes on where it stopped.",
+        epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "submissions", type=Path, help="a folder, a zip (also as Canvas or Moodle make it), or one notebook"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the results go")
+    parser.add_argument("--exercise", metavar="NAME", help="the exercise set, such as 08_attention_layer")
+    parser.add_argument(
+        "--rubrics",
+        type=Path,
+        default=Path("tests/exercises/graders"),
+        metavar="DIR",
+        help="where the rubric files are (default: %(default)s)",
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="processes to grade with (default: one for each core)")
+    parser.add_argument("--seed", type=int, help="of the test inputs (default: drawn, and kept in the results)")
+    parser.add_argument(
+        "--require-tier", choices=("minimal", "reduced", "full"), help="refuse to grade with weaker confinement"
+    )
+    parser.add_argument("--dask", metavar="ADDRESS", help="grade on this Dask cluster, such as tcp://host:8786")
+    parser.add_argument("--timeout", type=float, default=10.0, metavar="S", help="seconds for each call (default: 10)")
+    parser.add_argument("--memory", type=int, default=1024, metavar="MB", help="for each submission (default: 1024)")
+    parser.add_argument(
+        "--gradescope-zip", type=Path, metavar="FILE", help="also write the zip that Gradescope's autograder is made of"
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from lecturelib.grading.grader import Grader
+    from lecturelib.grading.intake import find_submissions
+    from lecturelib.grading.journal import Journal, JournalError, Run, held_run
+    from lecturelib.grading.limits import Limits
+    from lecturelib.grading.reports.gradescope import autograder_zip
+    from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, local_pool
+    from lecturelib.grading.tiers import TierError
+
+    rubric_file = find_rubric(arguments.rubrics, arguments.exercise)
+    source = rubric_file.read_text(encoding="utf-8")
+    found = find_submissions(arguments.submissions, rubric_file.stem)
+    workers = arguments.workers if arguments.workers is not None else os.cpu_count() or 1
+    if workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {workers}")
+    seed = arguments.seed
+    if seed is None:
+        held = held_run(arguments.out)
+        seed = held.seed if held else secrets.randbits(32)
+    grader = Grader(
+        exercise=rubric_file.stem,
+        source=source,
+        seed=seed,
+        limits=Limits(call_seconds=arguments.timeout, memory_mb=arguments.memory),
+        require_tier=arguments.require_tier,
+    )
+    make_pool = partial(dask_pool, arguments.dask) if arguments.dask else partial(local_pool, workers)
+    this_run = Run(exercise=rubric_file.stem, rubric=hashlib.sha256(source.encode()).hexdigest(), seed=seed)
+    try:
+        with Journal(arguments.out, this_run) as journal, FaultTolerantPool(grader, make_pool, 2 * workers) as pool:
+            print(pool.ask(grader.describe_tier), file=sys.stderr)
+            rows = _grade(found, arguments.out, grader, pool, journal)
+    except TierError as error:
+        print(f"lecturelib: {error}", file=sys.stderr)
+        return 3
+    except JournalError as error:
+        print(f"lecturelib: {error}", file=sys.stderr)
+        return 4
+    except KeyboardInterrupt:
+        print("stopped; the same command goes on from here", file=sys.stderr)
+        return 130
+    if arguments.gradescope_zip:
+        arguments.gradescope_zip.write_bytes(autograder_zip(rubric_file))
+    unread = sum(not row.result.tests for row in rows)
+    print(f"{len(rows)} submissions graded with seed {seed}, {unread} of them unreadable; see {arguments.out}")
+    return 0
+
+
+def _grade(
+    found: "list[Found]", out: Path, grader: "Grader", pool: "FaultTolerantPool", journal: "Journal"
+) -> "list[Graded]":
+    from tqdm import tqdm
+
+    from lecturelib.grading.batch import grade_batch
+
+    with tqdm(total=len(found), unit="submission", disable=None) as bar:
+        full = 0
+
+        def progress(row: "Graded") -> None:
+            nonlocal full
+            full += row.result.earned == grader.rubric.points
+            bar.set_postfix_str(f"{full} with full points")
+            bar.update()
+
+        return grade_batch(found, out, grader, pool, journal, progress)
+
+
+def find_rubric(folder: Path, exercise: str | None) -> Path:
+    """The rubric file of a set; without a name there must be just one."""
+    known = sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
+    if not known:
+        raise ValueError(f"no rubrics in {folder}: say where they are with --rubrics")
+    names = ", ".join(path.stem for path in known)
+    if exercise is None:
+        if len(known) > 1:
+            raise ValueError(f"say which exercise set with --exercise; there are {names}")
+        return known[0]
+    for path in known:
+        if path.stem == exercise.removesuffix(".py"):
+            return path
+    raise ValueError(f"no rubric for {exercise!r} in {folder}; there are {names}")

@@ -1,0 +1,91 @@
+"""Grade one notebook at a time, in this process, through its sandbox.
+
+A `Grader` is plain data that travels to a worker process of this machine or another; the rubric goes along as source,
+so a cluster needs no copy of the tests. Each process starts one sandbox, at its first submission, and keeps it.
+"""
+
+import atexit
+import threading
+import time
+import types
+from dataclasses import dataclass
+from functools import lru_cache
+
+from lecturelib.grading.limits import Limits
+from lecturelib.grading.notebook import NotebookError, parse_notebook
+from lecturelib.grading.results import SubmissionResult
+from lecturelib.grading.rubric import Rubric
+from lecturelib.grading.runner import run
+from lecturelib.grading.sandbox import Sandbox
+from lecturelib.grading.tiers import Tier
+
+# The reference side uses torch's global random state, so one process grades one submission at a time.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grader:
+    """What it takes to grade a notebook of one exercise set.
+
+    Args:
+        exercise: the set's name
+        source: the rubric file's text
+        seed: of the fresh inputs
+        limits: of each submission
+        require_tier: refuse to grade below this tier of confinement
+    """
+
+    exercise: str
+    source: str
+    seed: int
+    limits: Limits
+    require_tier: Tier | None = None
+
+    @property
+    def rubric(self) -> Rubric:
+        return _rubric(self.exercise, self.source)
+
+    def __call__(self, student: str, notebook: bytes) -> str:
+        """Grade one notebook; the result as JSON. Whatever is in the notebook, this returns a result."""
+        start = time.perf_counter()
+        rubric = self.rubric
+        with _ONE_AT_A_TIME:
+            try:
+                parsed = parse_notebook(notebook)
+            except NotebookError as error:
+                return SubmissionResult(
+                    submission=student, rubric=rubric.name, seed=self.seed, reason=str(error)
+                ).to_json()
+            with _sandbox(self.limits, self.require_tier).open(parsed) as submission:
+                tests = run(rubric, submission, seed=self.seed)
+                notes = submission.notes
+        return SubmissionResult(
+            submission=student,
+            rubric=rubric.name,
+            seed=self.seed,
+            tests=tests,
+            notes=tuple(notes),
+            seconds=time.perf_counter() - start,
+        ).to_json()
+
+    def describe_tier(self) -> str:
+        """Start this process's sandbox and say how strong it is; raises TierError below the required tier."""
+        return _sandbox(self.limits, self.require_tier).proof.describe()
+
+
+@lru_cache(maxsize=1)
+def _sandbox(limits: Limits, require_tier: Tier | None) -> Sandbox:
+    box = Sandbox(limits, require_tier=require_tier)
+    box.__enter__()
+    atexit.register(box.close)
+    return box
+
+
+@lru_cache(maxsize=8)
+def _rubric(exercise: str, source: str) -> Rubric:
+    module = types.ModuleType(f"rubric_{exercise}")
+    exec(compile(source, f"{exercise}.py", "exec"), module.__dict__)  # the instructor's own file: trusted
+    rubric = getattr(module, "rubric", None)
+    if not isinstance(rubric, Rubric):
+        raise ValueError(f"the rubric of {exercise} does not define `rubric = Rubric(...)`")
+    return rubric
