@@ -1,0 +1,233 @@
+"""The transformer of 2017: an encoder reads the source at once, a decoder writes the target word by word."""
+
+import math
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal, NamedTuple, overload
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lecturelib.layers.attention import MultiHeadAttention
+from lecturelib.layers.block import WIRINGS, Block, DecoderBlock, DecoderWeights, FeedForward
+from lecturelib.layers.cache import KeyValueCache
+from lecturelib.layers.masks import padding_mask
+from lecturelib.layers.positions import LearnedPositions, SinusoidalPositions
+
+
+@dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """The sizes of an encoder-decoder; `wiring` is a name in `lecturelib.layers.WIRINGS`."""
+
+    vocab_size: int
+    d_model: int = 512
+    num_heads: int = 8
+    num_layers: int = 6
+    d_ff: int = 2048
+    dropout: float = 0.1
+    wiring: str = "post_norm"
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "num_heads", "num_layers", "d_ff"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be 1 or more, got {name}={getattr(self, name)}")
+        if self.d_model % self.num_heads:
+            raise ValueError(
+                f"num_heads must divide d_model, got d_model={self.d_model} and num_heads={self.num_heads}"
+            )
+        if not 0.0 <= self.dropout < 1.0:
+            raise ValueError(f"dropout must be in [0, 1), got dropout={self.dropout}")
+        if self.wiring not in WIRINGS:
+            raise ValueError(f"wiring must be one of {sorted(WIRINGS)}, got wiring={self.wiring!r}")
+
+
+TRANSFORMER_BASE = TransformerConfig(vocab_size=37_000)
+TRANSFORMER_BIG = replace(TRANSFORMER_BASE, d_model=1024, num_heads=16, d_ff=4096, dropout=0.3)
+
+
+class TransformerWeights(NamedTuple):
+    """Attention weights, layer by layer: encoder (B, H, S, S), decoder (B, H, T, T), decoder to source (B, H, T, S)."""
+
+    encoder: list[Tensor]
+    decoder: list[Tensor]
+    cross: list[Tensor]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """The source as the decoder's layers read it: keys and values, projected once.
+
+    Beams of one sentence read the same source, so a search that only reorders them leaves these tensors as they are;
+    `rows` says which source each row has.
+    """
+
+    layers: list[tuple[Tensor, Tensor]]  # (B, H, S, Dh) each
+    mask: Tensor | None  # (B, 1, S)
+    rows: Tensor  # (B,)
+
+    def select(self, index: Tensor) -> "Memory":
+        """Take the rows `index`, without copying when the same sources stay in the same places."""
+        rows = self.rows.index_select(0, index)
+        if torch.equal(rows, self.rows):
+            return self
+        layers = [(keys.index_select(0, index), values.index_select(0, index)) for keys, values in self.layers]
+        return Memory(layers, None if self.mask is None else self.mask.index_select(0, index), rows)
+
+
+@dataclass(frozen=True)
+class TransformerState:
+    """What the decoder knows of the source, and of the target so far."""
+
+    memory: Memory
+    cache: KeyValueCache
+
+    def select(self, index: Tensor) -> "TransformerState":
+        """Take the rows `index` of the batch."""
+        return TransformerState(self.memory.select(index), self.cache.select(index))
+
+
+class Transformer(nn.Module):
+    """Translate one sequence into another with attention alone.
+
+    Paper: Vaswani et al. 2017 [vaswani2017attention]. One matrix embeds source and target and scores the output; its
+    rows are multiplied by sqrt(d_model) on the way in.
+    Differs: nothing, wired "post_norm" and with the default positions. Matrices start Xavier-uniform and embeddings
+    normal with deviation 1 / sqrt(d_model), as in the authors' code. Wired "pre_norm", encoder and decoder end in a
+    norm each. The projections of attention have biases, which the paper's equations leave out.
+
+    Args:
+        config: sizes, or a preset: TRANSFORMER_BASE, TRANSFORMER_BIG
+        positions: added to the embeddings; `SinusoidalPositions` when left out, or `LearnedPositions`
+    """
+
+    def __init__(self, config: TransformerConfig, *, positions: nn.Module | None = None) -> None:
+        super().__init__()
+        self.config = config
+        d_model, num_heads, dropout = config.d_model, config.num_heads, config.dropout
+        self.embedding = nn.Embedding(config.vocab_size, d_model)
+        self.positions = SinusoidalPositions(d_model) if positions is None else positions
+        self.dropout = nn.Dropout(dropout)
+        attention = partial(MultiHeadAttention, d_model, num_heads)
+        feed_forward = partial(FeedForward, d_model, config.d_ff)
+        wiring = partial(WIRINGS[config.wiring], d_model, dropout=dropout)
+        self.encoder = nn.ModuleList(Block(attention(), feed_forward(), wiring) for _ in range(config.num_layers))
+        self.decoder = nn.ModuleList(
+            DecoderBlock(attention(), attention(), feed_forward(), wiring) for _ in range(config.num_layers)
+        )
+        self.encoder_norm = WIRINGS[config.wiring].final_norm(d_model)
+        self.decoder_norm = WIRINGS[config.wiring].final_norm(d_model)
+        self._initialise()
+
+    def _initialise(self) -> None:
+        nn.init.normal_(self.embedding.weight, std=self.config.d_model**-0.5)
+        for module in self.modules():
+            if isinstance(module, nn.Linear):
+                nn.init.xavier_uniform_(module.weight)
+                nn.init.zeros_(module.bias)
+
+    @overload
+    def forward(
+        self,
+        source: Tensor,
+        source_lengths: Tensor | None,
+        target_in: Tensor,
+        *,
+        need_weights: Literal[False] = False,
+    ) -> Tensor: ...
+
+    @overload
+    def forward(
+        self, source: Tensor, source_lengths: Tensor | None, target_in: Tensor, *, need_weights: Literal[True]
+    ) -> tuple[Tensor, TransformerWeights]: ...
+
+    def forward(
+        self, source: Tensor, source_lengths: Tensor | None, target_in: Tensor, *, need_weights: bool = False
+    ) -> Tensor | tuple[Tensor, TransformerWeights]:
+        """Score every next target token at once, given the right ones before it (teacher forcing).
+
+        Args:
+            source: (B, S)
+            source_lengths: (B,) real tokens in each source; all of them when None
+            target_in: (B, T) target shifted right; padding at its end changes nothing before it
+
+        Shapes: -> (B, T, V), or a pair with all attention weights
+        """
+        self._check(source, "source")
+        self._check(target_in, "target_in")
+        if source.shape[0] != target_in.shape[0]:
+            raise ValueError(f"{source.shape[0]} sources cannot go with {target_in.shape[0]} targets")
+        mask = None if source_lengths is None else padding_mask(source_lengths, source.shape[1])  # (B, 1, S)
+        weights = TransformerWeights([], [], []) if need_weights else None
+        memory = self._encode(source, mask, weights)
+        x = self._embed(target_in)
+        for block in self.decoder:
+            if weights is None:
+                x = block(x, memory, memory_mask=mask, is_causal=True)
+            else:
+                x, seen = block(x, memory, memory_mask=mask, is_causal=True, need_weights=True)
+                assert isinstance(seen, DecoderWeights)
+                weights.decoder.append(seen.target)
+                weights.cross.append(seen.source)
+        logits = self.head(self.decoder_norm(x))
+        return logits if weights is None else (logits, weights)
+
+    def encode(self, source: Tensor, source_lengths: Tensor | None = None) -> Tensor:
+        """The encoder alone: every source token in its context, (B, S) -> (B, S, D)."""
+        self._check(source, "source")
+        return self._encode(source, None if source_lengths is None else padding_mask(source_lengths, source.shape[1]))
+
+    def _encode(self, source: Tensor, mask: Tensor | None, weights: TransformerWeights | None = None) -> Tensor:
+        x = self._embed(source)
+        for block in self.encoder:
+            if weights is None:
+                x = block(x, mask)
+            else:
+                x, seen = block(x, mask, need_weights=True)
+                weights.encoder.append(seen)
+        return self.encoder_norm(x)
+
+    def head(self, x: Tensor) -> Tensor:
+        """Compare with every token's embedding: (..., D) -> (..., V)."""
+        return F.linear(x, self.embedding.weight)
+
+    @torch.no_grad()
+    def start(self, source: Tensor, source_lengths: Tensor | None = None) -> TransformerState:
+        """Read the source, once; nothing of the target yet.
+
+        Shapes: source (B, S), source_lengths (B,) -> state
+        """
+        memory = self.encode(source, source_lengths)
+        mask = None if source_lengths is None else padding_mask(source_lengths, source.shape[1])
+        layers = [block.cross.project_memory(memory) for block in self.decoder if isinstance(block, DecoderBlock)]
+        config = self.config
+        max_len = self.positions.max_len if isinstance(self.positions, LearnedPositions) else None
+        cache = KeyValueCache(config.num_layers, config.num_heads, config.d_model // config.num_heads, max_len=max_len)
+        return TransformerState(Memory(layers, mask, torch.arange(len(source), device=source.device)), cache)
+
+    @torch.no_grad()
+    def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
+        """Read one more target token in every row, the first being the begin symbol.
+
+        Shapes: tokens (B,) -> logits of the next one (B, V), state
+        """
+        rows = len(state.memory.rows)
+        if tokens.shape != (rows,):
+            raise ValueError(f"step takes one token for each of the state's {rows} rows, got {tuple(tokens.shape)}")
+        cache = state.cache.advance(1, rows, like=self.embedding.weight)
+        x = self._embed(tokens[:, None], cache.positions)  # (B, 1, D)
+        for layer, block in enumerate(self.decoder):
+            assert isinstance(block, DecoderBlock)
+            x = block.step(x, state.memory.layers[layer], state.memory.mask, cache=cache[layer])
+        return self.head(self.decoder_norm(x[:, 0])), TransformerState(state.memory, cache)
+
+    def _embed(self, tokens: Tensor, where: Tensor | None = None) -> Tensor:
+        where = torch.arange(tokens.shape[1], device=tokens.device) if where is None else where
+        x = self.embedding(tokens) * math.sqrt(self.config.d_model)
+        return self.dropout(x + self.positions(where).to(x.dtype))  # (B, T, D)
+
+    def _check(self, tokens: Tensor, name: str) -> None:
+        if tokens.dim() != 2 or tokens.is_floating_point():
+            raise ValueError(f"{name} must be integers (batch, length), got {tokens.dtype} {tuple(tokens.shape)}")
+        if isinstance(self.positions, LearnedPositions) and tokens.shape[1] > self.positions.max_len:
+            raise ValueError(f"{name} has {tokens.shape[1]} tokens, more than max_len={self.positions.max_len}")
