@@ -51,3 +51,9 @@ def check_config(config: object, *, sizes: tuple[str, ...], dropout: tuple[str, 
     for name in dropout:
         if not 0.0 <= getattr(config, name) < 1.0:
             raise ValueError(f"{type(config).__name__}: {name} must be in [0, 1), got {getattr(config, name)}")
+
+
+def check_heads(d_model: int, num_heads: int, owner: str) -> None:
+    """Raise unless the heads divide the width; `owner` is whose numbers they are."""
+    if num_heads < 1 or d_model % num_heads:
+        raise ValueError(f"{owner}: num_heads must divide d_model, got d_model={d_model} and num_heads={num_heads}")

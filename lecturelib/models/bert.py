@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import Block, FeedForward, PostNorm
+from lecturelib.layers.checks import check_config, check_heads, check_lengths, check_tokens
 from lecturelib.layers.masks import padding_mask
 from lecturelib.layers.positions import LearnedPositions
 from lecturelib.models.huggingface import Entry, Source, copy_weights, read_checkpoint, require_settings
@@ -31,17 +32,9 @@ class BERTConfig:
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "max_len", "d_model", "num_heads", "num_layers", "num_token_types"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be 1 or more, got {name}={getattr(self, name)}")
-        if self.d_model % self.num_heads:
-            raise ValueError(
-                f"num_heads must divide d_model, got d_model={self.d_model} and num_heads={self.num_heads}"
-            )
-        if self.d_ff is not None and self.d_ff < 1:
-            raise ValueError(f"d_ff must be 1 or more, got d_ff={self.d_ff}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout must be in [0, 1), got dropout={self.dropout}")
+        sizes = ("vocab_size", "max_len", "d_model", "num_heads", "num_layers", "num_token_types")
+        check_config(self, sizes=sizes if self.d_ff is None else (*sizes, "d_ff"))
+        check_heads(self.d_model, self.num_heads, "BERTConfig")
 
 
 BERT_BASE = BERTConfig(vocab_size=30_522, max_len=512, d_model=768, num_heads=12, num_layers=12)
@@ -102,7 +95,7 @@ class BERT(nn.Module):
 
         Shapes: -> hidden (B, T, D), pooled (B, D), weights or None
         """
-        self._check(tokens, token_types)
+        self._check(tokens, token_types, lengths)
         where = torch.arange(tokens.shape[1], device=tokens.device)
         types = torch.zeros_like(tokens) if token_types is None else token_types
         x = self.token_embedding(tokens) + self.type_embedding(types) + self.positions(where)  # (B, T, D)
@@ -117,9 +110,8 @@ class BERT(nn.Module):
                 all_weights.append(weights)
         return BERTOutput(x, torch.tanh(self.pooler(x[:, 0])), all_weights)
 
-    def _check(self, tokens: Tensor, token_types: Tensor | None) -> None:
-        if tokens.dim() != 2 or tokens.is_floating_point():
-            raise ValueError(f"tokens must be integers (batch, length), got {tokens.dtype} {tuple(tokens.shape)}")
+    def _check(self, tokens: Tensor, token_types: Tensor | None, lengths: Tensor | None) -> None:
+        check_tokens(tokens, self.config.vocab_size)
         if not 1 <= tokens.shape[1] <= self.config.max_len:
             raise ValueError(
                 f"a text of {tokens.shape[1]} tokens does not fit; 1 to max_len={self.config.max_len} are allowed"
@@ -128,6 +120,10 @@ class BERT(nn.Module):
             raise ValueError(
                 f"token_types must have the shape of tokens {tuple(tokens.shape)}, got {tuple(token_types.shape)}"
             )
+        if token_types is not None:
+            check_tokens(token_types, self.config.num_token_types, "token_types")
+        if lengths is not None:
+            check_lengths(lengths, *tokens.shape)
 
     @classmethod
     def from_huggingface(cls, source: Source, config: BERTConfig | None = None) -> Self:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lecturelib.layers.attention import AttentionPositions, MultiHeadAttention
 from lecturelib.layers.block import WIRINGS, Block, FeedForward
 from lecturelib.layers.cache import KeyValueCache
+from lecturelib.layers.checks import check_config, check_heads, check_lengths, check_tokens
 from lecturelib.layers.positions import LearnedPositions
 from lecturelib.models.huggingface import Entry, Source, copy_weights, read_checkpoint, require_settings
 
@@ -30,19 +31,11 @@ class GPTConfig:
     wiring: str = "pre_norm"
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "max_len", "d_model", "num_heads", "num_layers"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be 1 or more, got {name}={getattr(self, name)}")
-        if self.d_model % self.num_heads:
-            raise ValueError(
-                f"num_heads must divide d_model, got d_model={self.d_model} and num_heads={self.num_heads}"
-            )
-        if self.d_ff is not None and self.d_ff < 1:
-            raise ValueError(f"d_ff must be 1 or more, got d_ff={self.d_ff}")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout must be in [0, 1), got dropout={self.dropout}")
+        sizes = ("vocab_size", "max_len", "d_model", "num_heads", "num_layers")
+        check_config(self, sizes=sizes if self.d_ff is None else (*sizes, "d_ff"))
+        check_heads(self.d_model, self.num_heads, "GPTConfig")
         if self.wiring not in WIRINGS:
-            raise ValueError(f"wiring must be one of {sorted(WIRINGS)}, got wiring={self.wiring!r}")
+            raise ValueError(f"GPTConfig: wiring must be one of {sorted(WIRINGS)}, got {self.wiring!r}")
 
 
 GPT1 = GPTConfig(vocab_size=40_478, max_len=512, d_model=768, num_heads=12, num_layers=12, wiring="post_norm")
@@ -162,10 +155,10 @@ class GPT(nn.Module):
         batch, length = prompt.shape
         if length == 0:
             raise ValueError("the prompt is empty; start from at least one token, such as a begin-of-text symbol")
-        if lengths is not None and (
-            lengths.shape != (batch,) or not bool(((lengths >= 1) & (lengths <= length)).all())
-        ):
-            raise ValueError(f"lengths must be {batch} numbers from 1 to {length}, got {lengths.tolist()}")
+        if lengths is not None:
+            check_lengths(lengths, batch, length)
+            if batch and int(lengths.min()) < 1:
+                raise ValueError(f"every prompt needs at least one token, got lengths {lengths.tolist()}")
         config = self.config
         empty = KeyValueCache(
             config.num_layers, config.num_heads, config.d_model // config.num_heads, max_len=self.max_len
@@ -183,7 +176,7 @@ class GPT(nn.Module):
         Shapes: tokens (B,) -> logits of the next one (B, V), state
         """
         if tokens.dim() != 1:
-            raise ValueError(f"step takes one token for each row, (batch,), got {tuple(tokens.shape)}")
+            raise ValueError(f"tokens must be (batch,) token ids, one for each row, got {tuple(tokens.shape)}")
         x, cache = self._read(tokens[:, None], state.cache)
         return self.head(x[:, -1]), GPTState(cache)
 
@@ -207,8 +200,7 @@ class GPT(nn.Module):
         return self.dropout(x)
 
     def _check(self, tokens: Tensor) -> None:
-        if tokens.dim() != 2 or tokens.is_floating_point():
-            raise ValueError(f"tokens must be integers (batch, length), got {tokens.dtype} {tuple(tokens.shape)}")
+        check_tokens(tokens, self.config.vocab_size)
         if self.max_len is not None and tokens.shape[1] > self.max_len:
             raise ValueError(f"a text of {tokens.shape[1]} tokens is longer than max_len={self.max_len}; shorten it")
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import WIRINGS, Block, DecoderBlock, DecoderWeights, FeedForward
 from lecturelib.layers.cache import KeyValueCache
+from lecturelib.layers.checks import check_config, check_heads, check_ids, check_lengths, check_tokens
 from lecturelib.layers.masks import padding_mask
 from lecturelib.layers.positions import LearnedPositions, SinusoidalPositions
 
@@ -29,17 +30,11 @@ class TransformerConfig:
     wiring: str = "post_norm"
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "num_heads", "num_layers", "d_ff"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be 1 or more, got {name}={getattr(self, name)}")
-        if self.d_model % self.num_heads:
-            raise ValueError(
-                f"num_heads must divide d_model, got d_model={self.d_model} and num_heads={self.num_heads}"
-            )
-        if not 0.0 <= self.dropout < 1.0:
-            raise ValueError(f"dropout must be in [0, 1), got dropout={self.dropout}")
+        sizes = ("vocab_size", "d_model", "num_heads", "num_layers", "d_ff")
+        check_config(self, sizes=sizes)
+        check_heads(self.d_model, self.num_heads, "TransformerConfig")
         if self.wiring not in WIRINGS:
-            raise ValueError(f"wiring must be one of {sorted(WIRINGS)}, got wiring={self.wiring!r}")
+            raise ValueError(f"TransformerConfig: wiring must be one of {sorted(WIRINGS)}, got {self.wiring!r}")
 
 
 TRANSFORMER_BASE = TransformerConfig(vocab_size=37_000)
@@ -153,11 +148,8 @@ class Transformer(nn.Module):
 
         Shapes: -> (B, T, V), or a pair with all attention weights
         """
-        self._check(source, "source")
-        self._check(target_in, "target_in")
-        if source.shape[0] != target_in.shape[0]:
-            raise ValueError(f"{source.shape[0]} sources cannot go with {target_in.shape[0]} targets")
-        mask = None if source_lengths is None else padding_mask(source_lengths, source.shape[1])  # (B, 1, S)
+        mask = self._source_mask(source, source_lengths)  # (B, 1, S)
+        self._check(target_in, "target_in", batch=len(source))
         weights = TransformerWeights([], [], []) if need_weights else None
         memory = self._encode(source, mask, weights)
         x = self._embed(target_in)
@@ -174,8 +166,7 @@ class Transformer(nn.Module):
 
     def encode(self, source: Tensor, source_lengths: Tensor | None = None) -> Tensor:
         """The encoder alone: every source token in its context, (B, S) -> (B, S, D)."""
-        self._check(source, "source")
-        return self._encode(source, None if source_lengths is None else padding_mask(source_lengths, source.shape[1]))
+        return self._encode(source, self._source_mask(source, source_lengths))
 
     def _encode(self, source: Tensor, mask: Tensor | None, weights: TransformerWeights | None = None) -> Tensor:
         x = self._embed(source)
@@ -187,6 +178,13 @@ class Transformer(nn.Module):
                 weights.encoder.append(seen)
         return self.encoder_norm(x)
 
+    def _source_mask(self, source: Tensor, source_lengths: Tensor | None) -> Tensor | None:
+        self._check(source, "source")
+        if source_lengths is None:
+            return None
+        check_lengths(source_lengths, source.shape[0], source.shape[1], "source_lengths")
+        return padding_mask(source_lengths, source.shape[1])  # (B, 1, S)
+
     def head(self, x: Tensor) -> Tensor:
         """Compare with every token's embedding: (..., D) -> (..., V)."""
         return F.linear(x, self.embedding.weight)
@@ -197,8 +195,8 @@ class Transformer(nn.Module):
 
         Shapes: source (B, S), source_lengths (B,) -> state
         """
-        memory = self.encode(source, source_lengths)
-        mask = None if source_lengths is None else padding_mask(source_lengths, source.shape[1])
+        mask = self._source_mask(source, source_lengths)
+        memory = self._encode(source, mask)
         layers = [block.cross.project_memory(memory) for block in self.decoder if isinstance(block, DecoderBlock)]
         config = self.config
         max_len = self.positions.max_len if isinstance(self.positions, LearnedPositions) else None
@@ -213,7 +211,8 @@ class Transformer(nn.Module):
         """
         rows = len(state.memory.rows)
         if tokens.shape != (rows,):
-            raise ValueError(f"step takes one token for each of the state's {rows} rows, got {tuple(tokens.shape)}")
+            raise ValueError(f"tokens must be ({rows},) token ids, one for each row, got {tuple(tokens.shape)}")
+        check_ids(tokens, self.config.vocab_size)
         cache = state.cache.advance(1, rows, like=self.embedding.weight)
         x = self._embed(tokens[:, None], cache.positions)  # (B, 1, D)
         for layer, block in enumerate(self.decoder):
@@ -226,8 +225,7 @@ class Transformer(nn.Module):
         x = self.embedding(tokens) * math.sqrt(self.config.d_model)
         return self.dropout(x + self.positions(where).to(x.dtype))  # (B, T, D)
 
-    def _check(self, tokens: Tensor, name: str) -> None:
-        if tokens.dim() != 2 or tokens.is_floating_point():
-            raise ValueError(f"{name} must be integers (batch, length), got {tokens.dtype} {tuple(tokens.shape)}")
+    def _check(self, tokens: Tensor, name: str, batch: int | None = None) -> None:
+        check_tokens(tokens, self.config.vocab_size, name, batch=batch)
         if isinstance(self.positions, LearnedPositions) and tokens.shape[1] > self.positions.max_len:
             raise ValueError(f"{name} has {tokens.shape[1]} tokens, more than max_len={self.positions.max_len}")

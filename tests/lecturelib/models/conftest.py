@@ -1,7 +1,7 @@
 """One small case of every model, for the contract suite. To add a model, add one line to CASES."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import pytest
@@ -9,13 +9,17 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lecturelib.layers import ALiBi, RotaryPositions
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
+from lecturelib.models.bert import BERTConfig, BERTPretraining
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
+from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.transformer import Transformer, TransformerConfig
 
 B, TS, TT, T = 3, 5, 7, 6  # batch, source length, target length, length where there is only one
 SOURCE_VOCAB, VOCAB = 11, 13
@@ -106,6 +110,44 @@ def luong(score: str, alignment: str) -> LuongSeq2Seq:
     return LuongSeq2Seq(LuongConfig(**VOCABS, d_model=16, num_layers=2, score=score, alignment=alignment, window=2))
 
 
+def transformer(wiring: str) -> Transformer:
+    sizes = {"d_model": 16, "num_heads": 4, "num_layers": 2, "d_ff": 18, "dropout": 0.0}
+    return Transformer(TransformerConfig(vocab_size=VOCAB, **sizes, wiring=wiring))
+
+
+def gpt(wiring: str, positions: Callable[[], nn.Module | None] = lambda: None) -> GPT:
+    config = GPTConfig(
+        vocab_size=VOCAB, max_len=T, d_model=16, num_heads=4, num_layers=2, d_ff=18, dropout=0.0, wiring=wiring
+    )
+    return GPT(config, positions=positions())
+
+
+class MaskedWords(nn.Module):
+    """BERT with both heads in one tensor: word logits at every real place, then next-sentence logits at one more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        config = BERTConfig(vocab_size=VOCAB, max_len=T + 2, d_model=16, num_heads=4, num_layers=2, dropout=0.0)
+        self.model = BERTPretraining(config)
+
+    def forward(self, tokens: Tensor, token_types: Tensor, lengths: Tensor) -> Tensor:
+        words, follows = self.model(tokens, token_types, lengths)
+        real = torch.arange(tokens.shape[1]) < lengths[:, None]
+        follows = F.pad(follows, (0, VOCAB - 2))[:, None]  # (B, 1, V)
+        return torch.cat((follows, words * real[..., None]), dim=1)  # (B, 1 + T, V)
+
+
+def bert_targets(inputs: Inputs, generator: torch.Generator) -> Tensor:
+    words = ids(VOCAB, B, T)(generator).masked_fill(torch.arange(T) >= inputs[2][:, None], -100)  # what F ignores
+    return torch.cat((ids(2, B, 1)(generator), words), dim=1)  # (B, 1 + T)
+
+
+def pad_bert(inputs: Inputs) -> Inputs:
+    tokens, types, lengths = (F.pad(inputs[0], (0, 2)), F.pad(inputs[1], (0, 2)), inputs[2])
+    padding = torch.arange(T + 2) >= lengths[:, None]
+    return tokens.masked_fill(padding, VOCAB - 1), types.masked_fill(padding, 1), lengths
+
+
 CASES = [
     Case(
         name="mlp",
@@ -142,6 +184,21 @@ CASES = [
         "pointer-generator",
         lambda: PointerGenerator(PointerGeneratorConfig(vocab_size=VOCAB, max_oov=2, embedding_dim=9, hidden_dim=16)),
         causal="embedding",
+    ),
+    encoder_decoder("transformer-post-norm", partial(transformer, "post_norm"), causal="embedding"),
+    encoder_decoder("transformer-pre-norm", partial(transformer, "pre_norm"), causal="embedding"),
+    replace(decoder_only("gpt2", partial(gpt, "pre_norm"), causal="token_embedding"), inductor=True),
+    decoder_only("gpt1", partial(gpt, "post_norm"), causal="token_embedding"),
+    decoder_only("gpt-rotary", partial(gpt, "pre_norm", lambda: RotaryPositions(4)), causal="token_embedding"),
+    decoder_only("gpt-alibi", partial(gpt, "pre_norm", lambda: ALiBi(4)), causal="token_embedding"),
+    Case(
+        name="bert",
+        build=MaskedWords,
+        inputs=lambda generator: (ids(VOCAB, B, T)(generator), ids(2, B, T)(generator), torch.tensor([T, 2, T - 1])),
+        wrong=lambda inputs: (inputs[0], inputs[1][:, :3], inputs[2]),
+        wrong_match=rf"tokens \({B}, {T}\), got \({B}, 3\)",
+        targets=bert_targets,
+        pad=pad_bert,
     ),
 ]
 

@@ -295,10 +295,13 @@ def test_gpt_compiles_to_the_same_logits():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m: m(torch.zeros(3, dtype=torch.long)), r"\(batch, length\), got torch.int64 \(3,\)"),
-        (lambda m: m(torch.zeros(3, 4)), r"integers.*float32 \(3, 4\)"),
+        (lambda m: m(torch.zeros(3, dtype=torch.long)), r"\(batch, length\) token ids, got \(3,\)"),
+        (lambda m: m(torch.zeros(3, 4)), r"integer token ids, got torch.float32"),
         (lambda m: m.start(torch.zeros(3, 0, dtype=torch.long)), "empty"),
-        (lambda m: m.start(torch.zeros(2, 4, dtype=torch.long), torch.tensor([0, 4])), r"from 1 to 4, got \[0, 4\]"),
+        (
+            lambda m: m.start(torch.zeros(2, 4, dtype=torch.long), torch.tensor([0, 4])),
+            r"at least one token, got lengths \[0, 4\]",
+        ),
         (lambda m: m.step(torch.zeros(2, 1, dtype=torch.long), None), r"got \(2, 1\)"),
         (
             lambda m: m.step(torch.zeros(3, dtype=torch.long), m.start(torch.zeros(2, 4, dtype=torch.long))[1]),
@@ -315,10 +318,10 @@ def test_gpt_says_what_is_wrong(call, message):
     ("change", "message"),
     [
         ({"num_heads": 5}, "d_model=12 and num_heads=5"),
-        ({"vocab_size": 0}, "vocab_size=0"),
-        ({"dropout": 1.0}, "dropout=1.0"),
-        ({"wiring": "sandwich"}, "wiring='sandwich'"),
-        ({"d_ff": -1}, "d_ff=-1"),
+        ({"vocab_size": 0}, "vocab_size must be at least 1, got 0"),
+        ({"dropout": 1.0}, r"dropout must be in \[0, 1\), got 1.0"),
+        ({"wiring": "sandwich"}, "wiring must be one of .*got 'sandwich'"),
+        ({"d_ff": -1}, "d_ff must be at least 1, got -1"),
     ],
 )
 def test_gpt_config_names_the_field(change, message):
