@@ -1,9 +1,9 @@
 """The Greek New Testament in English, verse by verse, with word alignments made by people and parts of speech."""
 
-import csv
-import io
+import functools
 import json
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,39 +62,50 @@ def greek_tags() -> Splits[list[tuple[tuple[str, ...], tuple[str, ...]]]]:
 def verses(*, punctuation: bool = True) -> Splits[list[Verse]]:
     """Every verse that both texts have, in order; a twentieth each for validation and test."""
     (path,) = fetch("greek_english").values()
-    greek, english = defaultdict(list), defaultdict(list)
-    for row in _rows(path, "data/sources/SBLGNT.tsv"):
-        greek[row["id"][1:9]].append((row["id"], row["text"], row["pos"]))
-    for row in _rows(path, "data/eng/targets/BSB/nt_BSB.tsv"):
-        if punctuation or not row["exclude"]:
-            english[row["source_verse"]].append((row["id"], row["text"]))
+    return split_by(_all_verses(path, punctuation), lambda verse: verse.place, validation=0.05, test=0.05)
+
+
+@functools.lru_cache(maxsize=2)
+def _all_verses(path: Path, punctuation: bool) -> tuple[Verse, ...]:
+    greek: defaultdict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for name, word, tag in _columns(path, "data/sources/SBLGNT.tsv", "id", "text", "pos"):
+        greek[name[1:9]].append((name, word, tag))
+    english: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
+    columns = ("id", "source_verse", "text", "exclude")
+    for name, place, word, mark in _columns(path, "data/eng/targets/BSB/nt_BSB.tsv", *columns):
+        if punctuation or not mark:
+            english[place].append((name, word))
     aligned = _links(path)
     found: list[Verse] = []
     seen: set[tuple[str, ...]] = set()
     for place in sorted(greek.keys() & english.keys()):
-        words, translation = greek[place], english[place]
-        source, target = tuple(word[1] for word in words), tuple(word[1] for word in translation)
+        names, source, tags = zip(*greek[place], strict=True)
+        target = tuple(word for _, word in english[place])
         keys = {("greek", *_bare(source)), ("english", *_bare(target))}
         if seen.isdisjoint(keys):
-            index = {word[0]: number for number, word in enumerate(words)}
+            index = {name: number for number, name in enumerate(names)}
             links = frozenset(
                 (number, index[other])
-                for number, word in enumerate(translation)
-                for other in aligned.get(word[0], ())
+                for number, (name, _) in enumerate(english[place])
+                for other in aligned.get(name, ())
                 if other in index  # a few links cross into the next verse
             )
-            found.append(Verse(place, Pair(source, target, links), tuple(word[2] for word in words)))
+            found.append(Verse(place, Pair(source, target, links), tags))
         seen |= keys
-    return split_by(found, lambda verse: verse.place, validation=0.05, test=0.05)
+    return tuple(found)
 
 
 def _bare(words: tuple[str, ...]) -> list[str]:
     return [word.lower() for word in words if word[0].isalnum()]
 
 
-def _rows(path: Path, member: str) -> "csv.DictReader[str]":
-    text = read_member(path, member).decode("utf-8")
-    return csv.DictReader(io.StringIO(text, newline=""), delimiter="\t", quoting=csv.QUOTE_NONE)
+def _columns(path: Path, member: str, *names: str) -> Iterator[list[str]]:
+    """The named columns of a tab-separated table, row by row."""
+    header, *rows = read_member(path, member).decode("utf-8").rstrip("\n").split("\n")
+    places = [header.rstrip("\r").split("\t").index(name) for name in names]
+    for row in rows:
+        cells = row.rstrip("\r").split("\t")
+        yield [cells[place] for place in places]
 
 
 def _links(path: Path) -> dict[str, list[str]]:
