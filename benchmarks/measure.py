@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import random
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -47,7 +48,7 @@ def compare(
     warmup: int = 3,
     calls: int = 1,
 ) -> Comparison:
-    """Time each way `calls` times a round, taking turns, in an order that rotates from round to round.
+    """Time each way `calls` times a round, taking turns, in an order that is drawn anew each round.
 
     Args:
         work: what is being done, for the table
@@ -60,10 +61,10 @@ def compare(
     if baseline not in ways:
         raise ValueError(f"the baseline {baseline!r} is not among the ways {[*ways]}")
     seconds: dict[str, list[float]] = {name: [] for name in ways}
-    names = [*ways]
+    names, order = [*ways], random.Random(0)
     for turn in range(-warmup, rounds):
-        shift = turn % len(names)
-        for name in names[shift:] + names[:shift]:
+        order.shuffle(names)  # what ran just before leaves its traces in the caches: let it be another each time
+        for name in names:
             begin = time.perf_counter()
             for _ in range(calls):
                 ways[name]()

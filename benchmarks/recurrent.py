@@ -49,8 +49,6 @@ def one(
         "lecturelib": training_step(run_ours, ours),
         f"torch.nn.{kind}": training_step(run_theirs, theirs),
     }
-    if kind == "LSTM" and not padded and not both:
-        ways["lecturelib, cell by cell"] = training_step(lambda: ours.trace(x)[0], ours)
     shape = f"{layers} × {'two-way ' if both else ''}{kind} {width}, batch {batch}, length {length}"
     work = f"{shape}{', padded' if padded else ''}, forward + backward"
     return compare(work, ways, baseline=f"torch.nn.{kind}", rounds=rounds)

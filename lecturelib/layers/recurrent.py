@@ -109,7 +109,6 @@ class Recurrent(nn.Module):
     def _run(
         self, x: Tensor, lengths: Tensor | None, state: RecurrentState | None, *, traced: bool
     ) -> tuple[Tensor, RecurrentState, tuple[Trace, ...]]:
-        state = self.initial_state(x.shape[0]) if state is None else state
         self._check(x, lengths, state)
         cells = self._cells()
         final: list[CellState] = []
@@ -118,11 +117,12 @@ class Recurrent(nn.Module):
             x = self.dropout(x) if layer else x
             here = slice(layer * self.directions, (layer + 1) * self.directions)
             if not traced and x.numel() and all(cell.kernel() for cell in cells[here]):
-                x, states = _run_fused(cells[here], x, lengths, state[here])
+                x, states = _run_fused(cells[here], x, lengths, None if state is None else state[here])
                 final.extend(states)
                 continue
+            starts = tuple(cell.initial_state(len(x)) for cell in cells[here]) if state is None else state[here]
             outputs = []
-            for direction, (cell, start) in enumerate(zip(cells[here], state[here], strict=True)):
+            for direction, (cell, start) in enumerate(zip(cells[here], starts, strict=True)):
                 output, trace = _run_steps(cell, x, lengths, start, reverse=direction == 1, traced=traced)
                 outputs.append(output)
                 final.append(trace.states[-1])
@@ -130,12 +130,14 @@ class Recurrent(nn.Module):
             x = torch.cat(outputs, dim=-1)  # (B, T, directions · H)
         return x, tuple(final), tuple(traces)
 
-    def _check(self, x: Tensor, lengths: Tensor | None, state: RecurrentState) -> None:
+    def _check(self, x: Tensor, lengths: Tensor | None, state: RecurrentState | None) -> None:
         if x.dim() != 3 or x.shape[-1] != self.input_dim:
             raise ValueError(f"x must be (batch, length, {self.input_dim}), got {tuple(x.shape)}")
         batch, length, _ = x.shape
         if lengths is not None:
             check_lengths(lengths, batch, length)
+        if state is None:
+            return
         shapes = [[tuple(tensor.shape) for tensor in part] for part in state]
         allowed = [[(batch, self.hidden_dim)] * cell.num_states for cell in self._cells()]
         if shapes != allowed:
@@ -247,7 +249,7 @@ def _run_steps(
 
 @torch.compiler.disable  # the compiler would unroll the kernel into T steps; its own nn.LSTM is left out likewise
 def _run_fused(
-    cells: list[Cell], x: Tensor, lengths: Tensor | None, state: RecurrentState
+    cells: list[Cell], x: Tensor, lengths: Tensor | None, state: RecurrentState | None
 ) -> tuple[Tensor, RecurrentState]:
     """One layer, both directions, in one call of torch's kernel."""
     weights = [weight for cell in cells if isinstance(cell, TorchCell) for weight in cell.flat_weights()]
@@ -255,7 +257,10 @@ def _run_fused(
     assert kernel is not None
     # has_biases, num_layers, dropout, train, bidirectional
     options = (True, 1, 0.0, torch.is_grad_enabled(), len(cells) == 2)
-    start = [torch.stack(parts).to(x.dtype) for parts in zip(*state, strict=True)]  # (directions, B, H) each
+    if state is None:
+        start = [x.new_zeros(len(cells), len(x), cells[0].hidden_dim)] * cells[0].num_states  # (directions, B, H) each
+    else:
+        start = [torch.stack(parts).to(x.dtype) for parts in zip(*state, strict=True)]  # (directions, B, H) each
     if lengths is None or int(lengths.min()) == x.shape[1]:
         outputs, *final = kernel(x, _single(start), weights, *options, True)
     else:
