@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 
 import lecturelib
-from lecturelib.cli import check, data, grade, release
+from lecturelib.cli import check, data, grade, info, release, sample, train, translate
 
-COMMANDS = (data, check, release, grade)
+COMMANDS = (data, train, sample, translate, info, check, release, grade)
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -5,7 +5,8 @@ content, so that GPT-2 XL costs nothing) and counts. `decoder_parameters`, `deco
 and `kv_cache_bytes` compute the same from sizes alone.
 """
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,9 +42,10 @@ def count_parameters(model: nn.Module, *, trainable: bool = False) -> int:
 def count_flops(function: Callable[..., Any], *inputs: Any) -> int:
     """Count the operations of calling a function or model, with torch's own counter.
 
-    Attention is run as plain matrix products meanwhile, because the counter does not see the fused kernel of the CPU.
+    Attention and recurrent nets run as plain matrix products meanwhile, because the counter does not see the fused
+    kernels of the CPU.
     """
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter, torch.no_grad():
+    with sdpa_kernel(SDPBackend.MATH), _without_mkldnn(), FlopCounterMode(display=False) as counter, torch.no_grad():
         function(*inputs)
     return int(counter.get_total_flops())
 
@@ -109,6 +111,15 @@ def decoder_flops(
     projections = 2 * (4 * d_model * d_model + 2 * d_model * d_ff)  # a token, a layer
     pairs = 2 * 2 * length * d_model  # a token, a layer: scores, and the mixture of values
     return batch * length * (num_layers * (projections + pairs) + 2 * d_model * vocab_size)
+
+
+@contextlib.contextmanager
+def _without_mkldnn() -> Iterator[None]:
+    before = torch.backends.mkldnn.set_flags(_enabled=False)
+    try:
+        yield
+    finally:
+        torch.backends.mkldnn.set_flags(_enabled=before[0])
 
 
 def _storage(tensor: Tensor) -> int:

@@ -27,6 +27,11 @@ def test_count_flops_sees_attention() -> None:
     assert flops == 2 * (2 * 3 * 7 * 11 * 5) * 2
 
 
+def test_count_flops_sees_a_fused_lstm() -> None:
+    lstm = nn.LSTM(5, 7, batch_first=True)
+    assert count_flops(lstm, torch.randn(3, 11, 5)) == 2 * 3 * 11 * 4 * 7 * (5 + 7)
+
+
 def test_count_activation_bytes_of_two_layers_by_hand() -> None:
     model = nn.Sequential(nn.Linear(5, 7), nn.Tanh(), nn.Linear(7, 3))
     x = torch.randn(11, 5)
