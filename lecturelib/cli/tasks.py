@@ -31,6 +31,8 @@ from lecturelib.training import next_token_loss, target_loss, to_device
 TEXTS: Mapping[str, Callable[[], Splits[str]]] = {"shakespeare": lecturelib.data.shakespeare}
 PAIRS: Mapping[str, Callable[[], Splits[list[Pair]]]] = {
     "dates": functools.partial(lecturelib.data.dates, train=30_000),
+    "cmudict": lecturelib.data.pronunciations,
+    "greek_english": functools.partial(lecturelib.data.greek_english, max_len=20),
 }
 WORDS = ("greek_english",)  # pairs of sentences; all others are pairs of spelled-out words
 

@@ -43,7 +43,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("model", metavar="MODEL", help="which architecture, see below")
-    parser.add_argument("--data", metavar="NAME", help="data set: shakespeare for a gpt; dates for a seq2seq")
+    parser.add_argument(
+        "--data",
+        metavar="NAME",
+        help="data set: shakespeare for gpt and rnn; dates, cmudict or greek_english for the others",
+    )
     parser.add_argument("--preset", default="tiny", help="how large a model (default: tiny)")
     parser.add_argument("--steps", type=int, help="optimizer steps in all")
     parser.add_argument("--batch-size", type=int, help="texts or pairs in one step")
@@ -63,6 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
     recipe = find_recipe(arguments.model)
     if recipe.kind not in STEPS:
         raise ValueError(f"there is no data set here to train {arguments.model} on; see the book, or `lecturelib info`")
+    for option in ("steps", "batch_size", "evaluate_every", "learning_rate"):
+        value = getattr(arguments, option)
+        if value is not None and not value > 0:
+            raise ValueError(f"--{option.replace('_', '-')} {value} must be more than 0")
     data = arguments.data or {"language": "shakespeare", "pairs": "dates"}[recipe.kind]
     folder = arguments.out or Path("runs") / f"{arguments.model}-{data}-{arguments.preset}"
     _check_folder(folder, arguments, data)
@@ -127,7 +135,7 @@ def _prepare(recipe: Recipe, data: str, preset: str) -> "tuple[Task, Any]":
     if recipe.kind == "pairs":
         pairs = PairTask.from_data(data)
         return pairs, recipe.configure(preset, **pairs.vocabulary())
-    length = recipe.configure(preset, vocab_size=1).max_len
+    length = getattr(recipe.configure(preset, vocab_size=1), "max_len", 64)
     text = TextTask.from_data(data, length)
     return text, recipe.configure(preset, **text.vocabulary())
 
@@ -136,9 +144,7 @@ def _plan(recipe: Recipe, task: "Task", arguments: argparse.Namespace, processes
     """The training config, and how many examples a batch has; processes share a step's examples."""
     from lecturelib.training import Cosine, TrainConfig
 
-    steps = STEPS[recipe.kind] if arguments.steps is None else arguments.steps
-    if steps < 1:
-        raise ValueError(f"--steps {steps} must be at least 1")
+    steps = arguments.steps or STEPS[recipe.kind]
     batch_size = arguments.batch_size or BATCH_SIZES[recipe.kind]
     if batch_size % processes:
         raise ValueError(f"--batch-size {batch_size} can't be shared evenly by {processes} processes")
