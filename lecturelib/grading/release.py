@@ -9,6 +9,7 @@ What a solution notebook marks, and what a release makes of it:
   its heading, and `check("NAME")` after the last cell before the next heading of an exercise.
 - The first code cell, tagged `install`, is written anew from the repository's address in `_config.yml`. After the cell
   tagged `parameters` comes one collapsed cell with the packed visible checks.
+- A markdown cell tagged `end-of-exercises` closes the last exercise and is followed by `check()`, for all of them.
 
 The output is the same every time: cell ids come from the solution or from the exercise's name, outputs are dropped.
 """
@@ -90,7 +91,7 @@ def release(paths: Paths) -> str:
         if "solution" in tags:
             continue
         name = next((tag.partition(":")[2] for tag in tags if tag.startswith("exercise:")), None)
-        if name is not None or ("end-of-exercises" in tags):
+        if name is not None or "end-of-exercises" in tags:
             cells += _check_cells(current)
             current = name
         if name is not None:
@@ -102,6 +103,8 @@ def release(paths: Paths) -> str:
             cells.append(_cell(cell, strip_solutions(cell.source) if cell.cell_type == "code" else cell.source))
         if "parameters" in tags:
             cells.append(_checks_cell(visible_source(source)))
+        if "end-of-exercises" in tags:
+            cells.append(nbformat.v4.new_code_cell(source="check()", id="check-all"))
     cells += _check_cells(current)
     _require_complete(paths.name, rubric, opened, cells)
     metadata = {
@@ -183,7 +186,7 @@ def _cell(cell: Any, source: str) -> Any:
 
 def _checks_cell(source: str) -> Any:
     text = (
-        "#@title Checks for this notebook: run this cell, there is nothing to read in it\n"
+        "# @title Checks for this notebook: run this cell, there is nothing to read in it\n"
         "from lecturelib.grading import load_checks\n\n"
         f'check = load_checks(\n    """\n{pack(source)}\n""",\n    globals(),\n)'
     )

@@ -210,7 +210,7 @@ def mask_is_causal_and_hides_padding(submission, rng):
 @rubric.test("masks", points=1, visible=True, hint="Where the mask is False the weight must be exactly 0.")
 def attends_only_where_allowed(submission, rng):
     query, key, value = draw(rng, 2, 5, 3), draw(rng, 2, 5, 3), draw(rng, 2, 5, 4)
-    mask = causal_padding_mask(torch.tensor([5, 2]), 5)
+    mask = causal_padding_mask(torch.tensor([4, 2]), 5)  # no row allows all, so none is empty upside down
     got = submission.masked_attention(query, key, value, mask)
     assert_close(got, masked_attention(query, key, value, mask), what="the output")
 

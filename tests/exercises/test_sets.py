@@ -1,0 +1,137 @@
+"""Every exercise set is held to the same promises; a new set needs no test of its own.
+
+The blank exercise scores 0 and the solution full; every wrong answer loses its exercise, with its own hint, and nothing
+else; every right answer scores full; the released notebook is what its solution gives.
+"""
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from lecturelib.grading import LocalSubmission, Rubric, load_rubric, run
+from lecturelib.grading.answers import Answer, definitions, load_answers, namespace_of
+from lecturelib.grading.check import Checker
+from lecturelib.grading.packing import pack, unpack_rubric, visible_source
+from lecturelib.grading.release import Paths, drift, read_notebook, sets_in, strays
+from lecturelib.grading.results import TestResult
+
+ROOT = Path(__file__).parents[2]
+SETS = sets_in(ROOT)
+
+
+def answers_of(paths: Paths) -> list[Answer]:
+    return load_answers(ROOT / "tests" / "exercises" / "answers" / f"{paths.name}.py")
+
+
+def answers(kind: str) -> list[object]:
+    return [
+        pytest.param(paths, answer, id=f"{paths.name}: {answer.exercise}: {answer.title}")
+        for paths in SETS
+        for answer in answers_of(paths)
+        if answer.kind == kind
+    ]
+
+
+@cache
+def rubric_of(paths: Paths) -> Rubric:
+    return load_rubric(paths.rubric)
+
+
+@cache
+def solution_of(paths: Paths) -> str:
+    return definitions(paths.solution)
+
+
+def grade(paths: Paths, seed: int, *sources: str, exercise: str | None = None) -> tuple[TestResult, ...]:
+    chosen = None if exercise is None else (exercise,)
+    return run(rubric_of(paths), LocalSubmission(namespace_of(*sources)), seed=seed, exercises=chosen)
+
+
+each_set = pytest.mark.parametrize("paths", [pytest.param(paths, id=paths.name) for paths in SETS])
+
+
+@each_set
+def test_set_blank_scores_nothing(paths: Paths) -> None:
+    results = grade(paths, 0, definitions(paths.exercise))
+    assert {r.outcome for r in results} == {"missing"}
+    assert sum(r.earned for r in results) == 0
+    assert {r.outcome for r in grade(paths, 0, "")} == {"missing"}
+
+
+@each_set
+@pytest.mark.parametrize("seed", range(4))
+def test_set_solution_scores_full(paths: Paths, seed: int) -> None:
+    results = grade(paths, seed, solution_of(paths))
+    assert [(r.name, r.outcome, r.message) for r in results if not r.passed] == []
+    assert sum(r.earned for r in results) == rubric_of(paths).points > 0
+
+
+@each_set
+def test_set_solution_runs_as_a_notebook(paths: Paths) -> None:
+    sources = [cell.source for cell in read_notebook(paths.solution).cells if cell.cell_type == "code"]
+    namespace_of(*[source.replace('scale = "default"', 'scale = "smoke"') for source in sources])
+
+
+@pytest.mark.parametrize(("paths", "answer"), answers("right"))
+def test_right_answer_scores_full(paths: Paths, answer: Answer) -> None:
+    for seed in (0, 1):
+        results = grade(paths, seed, solution_of(paths), answer.source, exercise=answer.exercise)
+        assert [(r.name, r.outcome, r.message) for r in results if not r.passed] == []
+
+
+@pytest.mark.parametrize(("paths", "answer"), answers("wrong"))
+def test_wrong_answer_fails_with_its_own_hint(paths: Paths, answer: Answer) -> None:
+    lost = [r for r in grade(paths, 0, solution_of(paths), answer.source) if not r.passed]
+    assert {r.exercise for r in lost} == {answer.exercise}
+    assert any(answer.hint in r.hint for r in lost), [r.hint for r in lost]
+
+
+@each_set
+def test_set_has_enough_answers_with_hints_of_their_own(paths: Paths) -> None:
+    given = answers_of(paths)
+    assert len([a for a in given if a.kind == "wrong"]) >= 8
+    hints = [a.hint for a in given if a.kind == "wrong"]
+    assert len(set(hints)) == len(hints)
+    for exercise in rubric_of(paths).exercises:
+        assert len([a for a in given if a.exercise == exercise and a.kind == "right"]) >= 2
+        assert len([a for a in given if a.exercise == exercise and a.kind == "wrong"]) >= 2
+
+
+@each_set
+def test_every_mistake_is_recognised_in_place_of_its_name(paths: Paths) -> None:
+    rubric = rubric_of(paths)
+    for mistake in rubric.mistakes:
+        submission = LocalSubmission({**rubric.references, mistake.stands_for: mistake.function})
+        results = run(rubric, submission, seed=4, exercises=(mistake.exercise,))
+        assert mistake.name in {r.mistake for r in results if not r.passed}
+
+
+@each_set
+def test_packed_checks_keep_every_visible_test_and_no_hidden_one(paths: Paths) -> None:
+    rubric, source = rubric_of(paths), visible_source(paths.rubric.read_text())
+    packed = unpack_rubric(pack(source))
+    assert [t.name for t in packed.tests] == [t.name for t in rubric.tests if t.visible]
+    assert [m.name for m in packed.mistakes] == [m.name for m in rubric.mistakes]
+    for test in rubric.tests:
+        if not test.visible:
+            assert test.name not in source
+            assert test.hint not in source
+    assert all(any(t.visible for t in rubric.tests_of(name)) for name in rubric.exercises)
+    assert all(any(not t.visible for t in rubric.tests_of(name)) for name in rubric.exercises)
+
+
+@each_set
+def test_packed_checks_pass_the_solution(paths: Paths) -> None:
+    packed = unpack_rubric(pack(visible_source(paths.rubric.read_text())))
+    report = Checker(packed, namespace_of(solution_of(paths)))()
+    assert report.passed, repr(report)
+
+
+@each_set
+def test_release_has_not_drifted(paths: Paths) -> None:
+    assert drift(paths) == []
+
+
+def test_no_exercise_is_without_a_solution() -> None:
+    assert strays(ROOT) == []
