@@ -1,4 +1,4 @@
-"""What a page says about itself in its head: a title, a description, an icon."""
+"""How a page presents itself: the title first, and in its head a title, a description, an icon."""
 
 import json
 import re
@@ -58,7 +58,19 @@ def describe(app: Sphinx, pagename: str, templatename: str, context: dict[str, A
         context["docstitle"] = ""
 
 
+def put_title_first(app: Sphinx, doctree: nodes.document) -> None:
+    """A notebook begins with the cells that set it up; its page begins with the title, and those cells follow it."""
+    section = next((child for child in doctree.children if isinstance(child, nodes.section)), None)
+    if section is None:
+        return
+    before = [child for child in doctree.children[: doctree.index(section)] if "cell" in child.get("classes", [])]
+    for cell in before:
+        doctree.remove(cell)
+    section[1:1] = before
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register with Sphinx."""
+    app.connect("doctree-read", put_title_first)
     app.connect("html-page-context", describe)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
