@@ -6,6 +6,7 @@ Every gate here is the project's own: the commands of `make test`, book/execute.
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -217,3 +218,26 @@ def test_unknown_parameter_is_red(small: Path, execute: ModuleType, tmp_path: Pa
         execute.UnknownParameterError, match=r"no parameter sclae; its `parameters` cell defines: scale"
     ):
         execute.run(small / "book" / CHAPTER, tmp_path / "out.ipynb", {"sclae": "smoke"})
+
+
+@pytest.fixture
+def drift(tmp_path: Path, root: Path, run_command: Callable[..., Gate]) -> tuple[Path, Gate]:
+    """A copy of the exercise sets, and the command that compares exercises with solutions."""
+    for part in ("solutions", "exercises", "tests/exercises/graders"):
+        shutil.copytree(root / part, tmp_path / part)
+    shutil.copy(root / "_config.yml", tmp_path / "_config.yml")
+    command = [sys.executable, "-m", "lecturelib.cli", "release", "--check"]
+    return tmp_path, lambda: run_command(command, tmp_path)
+
+
+def test_untouched_exercises_are_in_step(drift: tuple[Path, Gate]) -> None:
+    result = drift[1]()
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.mark.parametrize("room", ["solutions", "exercises"])
+def test_exercise_out_of_step_with_its_solution_is_red(room: str, drift: tuple[Path, Gate]) -> None:
+    folder, gate = drift
+    path = folder / room / "08_attention_layer.ipynb"
+    rewrite(path, "Exercise 1: scaled dot-product attention", "Exercise 1: another heading")
+    assert_red(gate, "08_attention_layer", "lecturelib release")
