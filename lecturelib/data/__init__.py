@@ -16,10 +16,12 @@ from lecturelib.data.fetching import fetch, store
 from lecturelib.data.graphs import CitationGraph, cora
 from lecturelib.data.greek_english import Verse, greek_english, greek_tags, verses
 from lecturelib.data.images import Images, cifar10, digits, fashion_mnist, mnist
+from lecturelib.data.multi30k import multi30k
 from lecturelib.data.pairs import Pair
 from lecturelib.data.pronunciation import pronunciations
 from lecturelib.data.registry import DATA_SETS, UnknownDataSetError, find
 from lecturelib.data.reviews import Review, long_reviews, movie_reviews
+from lecturelib.data.sequences import SequenceBatch, copying, looking_up, remembering
 from lecturelib.data.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sources import FetchError
 from lecturelib.data.splits import Splits, split_by, split_of
@@ -38,6 +40,7 @@ LOADERS: dict[str, Callable[[], Any]] = {
     "long_reviews": long_reviews,
     "cora": cora,
     "emoji": emoji,
+    "multi30k": multi30k,
 }
 
 
@@ -58,11 +61,13 @@ __all__ = [
     "Pair",
     "Review",
     "SentenceBatch",
+    "SequenceBatch",
     "ShapeBatch",
     "Splits",
     "UnknownDataSetError",
     "Verse",
     "cifar10",
+    "copying",
     "cora",
     "date_pair",
     "date_pairs",
@@ -76,10 +81,13 @@ __all__ = [
     "greek_tags",
     "load",
     "long_reviews",
+    "looking_up",
     "mnist",
     "movie_reviews",
+    "multi30k",
     "pronunciations",
     "reference_sentences",
+    "remembering",
     "shakespeare",
     "shakespeare_works",
     "shape_pairs",

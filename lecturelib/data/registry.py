@@ -232,6 +232,33 @@ _SETS = (
             ),
         ),
     ),
+    DataSet(
+        name="multi30k",
+        summary="29,000 image captions in English and German; needs a network",
+        licence="for research, see the source: captions of Flickr30k photos, Elliott et al. 2016",
+        routes=(
+            (
+                Archive(
+                    where="http://www.quest.dcs.shef.ac.uk/wmt16_files_mmt/training.tar.gz",
+                    file="multi30k-training.tar.gz",
+                    size=1207136,
+                    sha256="20140d013d05dd9a72dfde46478663ba05737ce983f478f960c1123c6671be5e",
+                ),
+                Archive(
+                    where="http://www.quest.dcs.shef.ac.uk/wmt16_files_mmt/validation.tar.gz",
+                    file="multi30k-validation.tar.gz",
+                    size=46329,
+                    sha256="a7aa20e9ebd5ba5adce7909498b94410996040857154dab029851af3a866da8c",
+                ),
+                Archive(
+                    where="http://www.quest.dcs.shef.ac.uk/wmt16_files_mmt/mmt16_task1_test.tar.gz",
+                    file="multi30k-mmt16-task1-test.tar.gz",
+                    size=66154,
+                    sha256="0681be16a532912288a91ddd573594fbdd57c0fbb81486eff7c55247e35326c2",
+                ),
+            ),
+        ),
+    ),
 )
 
 DATA_SETS: dict[str, DataSet] = {data_set.name: data_set for data_set in _SETS}

@@ -127,7 +127,7 @@ def _bring_by_web(archive: Archive, folder: Path) -> Path:
             path.open("wb") as file,
             _bar(archive) as bar,
         ):
-            promised = int(answer.headers.get("Content-Length") or archive.size)
+            promised = int(answer.headers.get("Content-Length") or 0)
             while chunk := answer.read(CHUNK):
                 file.write(chunk)
                 bar.update(len(chunk))

@@ -18,6 +18,7 @@ from lecturelib.data import (
     greek_tags,
     long_reviews,
     movie_reviews,
+    multi30k,
     pronunciations,
     verses,
 )
@@ -188,3 +189,17 @@ def test_emoji_keep_skin_tones_together(pretend):
     assert sum(map(len, parts(emoji(size=8)))) == 40
     with pytest.raises(ValueError, match="size=65"):
         emoji(size=65)
+
+
+def test_multi30k_reads_both_languages_and_drops_what_is_asked_later(pretend):
+    train = {"train.en": b"a dog\na cat\ntwo men\n", "train.de": b"ein Hund\neine Katze\nzwei M\xc3\xa4nner\n"}
+    other = {"val.en": b"a bird\n", "val.de": b"ein Vogel\n"}, {"./test.en": b"a cat\n", "./test.de": b"eine Katze\n"}
+    files = {"a.tar.gz": tarball(train | {"._train.en": b"\xff\x00"})}
+    pretend("multi30k", files | {"b.tar.gz": tarball(other[0]), "c.tar.gz": tarball(other[1])})
+    splits = multi30k()
+    assert splits.train == [("a dog", "ein Hund"), ("two men", "zwei Männer")]
+    assert splits.validation == [("a bird", "ein Vogel")]
+    assert splits.test == [("a cat", "eine Katze")]
+    assert multi30k(source="de", target="en").test == [("eine Katze", "a cat")]
+    with pytest.raises(ValueError, match="source='en' and target='fr'"):
+        multi30k(target="fr")

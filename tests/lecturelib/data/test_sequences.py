@@ -1,0 +1,63 @@
+"""Remembering, copying, looking up."""
+
+import pytest
+import torch
+
+from lecturelib.data import copying, looking_up, remembering
+from lecturelib.data.sequences import IGNORE
+
+
+def test_remembering_asks_for_the_first_symbol_and_nothing_else():
+    batch = remembering(50, gap=7, num_symbols=3, seed=1)
+    assert batch.inputs.shape == (50, 9)
+    assert torch.equal(batch.targets[:, -1], batch.inputs[:, 0])
+    assert (batch.targets[:, :-1] == IGNORE).all()
+    assert set(batch.inputs[:, 0].tolist()) == {1, 2, 3}
+    assert set(batch.inputs[:, 1:-1].flatten().tolist()) == {4, 5, 6}
+    assert batch.vocab_size == 7
+    assert remembering(2, gap=0).inputs.shape == (2, 2)
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_copying_asks_for_the_symbols_again(reverse):
+    batch = copying(6, length=4, gap=3, num_symbols=5, reverse=reverse)
+    symbols = batch.inputs[:, :4]
+    assert (batch.inputs[:, 4:] == 0).all()
+    assert (batch.targets[:, :7] == IGNORE).all()
+    assert torch.equal(batch.targets[:, 7:], symbols.flip(1) if reverse else symbols)
+    assert symbols.min() >= 1
+    assert symbols.max() < batch.vocab_size == 6
+
+
+def test_looking_up_asks_for_the_value_of_a_key_that_was_there():
+    batch = looking_up(40, num_pairs=5, num_keys=7, num_values=3, seed=2)
+    assert batch.inputs.shape == (40, 11)
+    for row, target in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
+        pairs = dict(zip(row[0:10:2], row[1:10:2], strict=True))
+        assert len(pairs) == 5
+        assert target == [IGNORE] * 10 + [pairs[row[10]]]
+    assert batch.inputs[:, 1:10:2].min() >= 7
+    assert batch.inputs.max() < batch.vocab_size == 10
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda seed: remembering(9, gap=5, seed=seed),
+        lambda seed: copying(9, length=5, seed=seed),
+        lambda seed: looking_up(9, num_pairs=4, seed=seed),
+    ],
+)
+def test_sequences_are_a_function_of_the_seed(make):
+    assert torch.equal(make(3).inputs, make(3).inputs)
+    assert not torch.equal(make(3).inputs, make(4).inputs)
+    assert not torch.equal(make(3).inputs, make(-3).inputs)
+
+
+def test_sequences_name_a_size_that_makes_no_sense():
+    with pytest.raises(ValueError, match="gap=-1 must be at least 0"):
+        remembering(4, gap=-1)
+    with pytest.raises(ValueError, match="length=0 must be at least 1"):
+        copying(4, length=0)
+    with pytest.raises(ValueError, match="num_pairs=9 different keys cannot be drawn from num_keys=8"):
+        looking_up(4, num_pairs=9, num_keys=8)
