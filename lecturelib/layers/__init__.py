@@ -9,6 +9,7 @@ from lecturelib.layers.attention import (
 from lecturelib.layers.attention_positions import ALiBi, RelativeBias, RelativePositions, RotaryPositions
 from lecturelib.layers.block import WIRINGS, Block, DecoderBlock, FeedForward, PostNorm, PreNorm, Wiring
 from lecturelib.layers.cache import KeyValueCache
+from lecturelib.layers.lora import LoRALinear, add_lora, lora_parameters, merge_lora
 from lecturelib.layers.masks import causal_mask, padding_mask
 from lecturelib.layers.positions import LearnedPositions, SinusoidalPositions
 
@@ -22,6 +23,7 @@ __all__ = [
     "FeedForward",
     "KeyValueCache",
     "LearnedPositions",
+    "LoRALinear",
     "MultiHeadAttention",
     "PostNorm",
     "PreNorm",
@@ -30,7 +32,10 @@ __all__ = [
     "RotaryPositions",
     "SinusoidalPositions",
     "Wiring",
+    "add_lora",
     "causal_mask",
     "dot_product_attention",
+    "lora_parameters",
+    "merge_lora",
     "padding_mask",
 ]

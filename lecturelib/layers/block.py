@@ -144,13 +144,18 @@ class Block(nn.Module):
         is_causal: bool = False,
         need_weights: bool = False,
         cache: LayerCache | None = None,
+        memory: Tensor | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
-        """Arguments as those of `MultiHeadAttention`.
+        """Arguments as those of `MultiHeadAttention`, and one more.
+
+        Args:
+            memory: (B, M, D) the stream at M earlier tokens, read with x but not written (segment recurrence)
 
         Shapes: x (B, T, D) -> (B, T, D), or a pair with the weights (B, H, T, Tk)
         """
         around = self.mixer_wiring
-        mixed = self.mixer(around.enter(x), mask=mask, is_causal=is_causal, need_weights=need_weights, cache=cache)
+        key = None if memory is None else around.enter(torch.cat((memory, x), dim=1))  # (B, M + T, D)
+        mixed = self.mixer(around.enter(x), key, mask=mask, is_causal=is_causal, need_weights=need_weights, cache=cache)
         mixed, weights = mixed if need_weights else (mixed, None)
         x = around.join(x, mixed)
         around = self.feed_forward_wiring

@@ -20,6 +20,7 @@ from lecturelib.models.pointer_generator import PointerGenerator, PointerGenerat
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from lecturelib.models.transformer import Transformer, TransformerConfig
+from lecturelib.models.transformer_xl import TransformerXL, TransformerXLConfig
 
 B, TS, TT, T = 3, 5, 7, 6  # batch, source length, target length, length where there is only one
 SOURCE_VOCAB, VOCAB = 11, 13
@@ -122,6 +123,11 @@ def gpt(wiring: str, positions: Callable[[], nn.Module | None] = lambda: None) -
     return GPT(config, positions=positions())
 
 
+def transformer_xl() -> TransformerXL:
+    sizes = {"d_model": 16, "num_heads": 4, "num_layers": 2, "d_ff": 18, "memory_len": T, "dropout": 0.0}
+    return TransformerXL(TransformerXLConfig(vocab_size=VOCAB, **sizes))
+
+
 class MaskedWords(nn.Module):
     """BERT with both heads in one tensor: word logits at every real place, then next-sentence logits at one more."""
 
@@ -191,6 +197,7 @@ CASES = [
     decoder_only("gpt1", partial(gpt, "post_norm"), causal="token_embedding"),
     decoder_only("gpt-rotary", partial(gpt, "pre_norm", lambda: RotaryPositions(4)), causal="token_embedding"),
     decoder_only("gpt-alibi", partial(gpt, "pre_norm", lambda: ALiBi(4)), causal="token_embedding"),
+    decoder_only("transformer-xl", transformer_xl),
     Case(
         name="bert",
         build=MaskedWords,
