@@ -9,6 +9,7 @@ runs the same tests, and hidden ones, on its own side.
 """
 
 import html
+import re
 import textwrap
 from collections.abc import Callable, MutableMapping
 from typing import Any
@@ -33,6 +34,7 @@ font:14px/1.5 system-ui,sans-serif;max-width:52em}
 .lecturelib-check li>*{text-indent:0}
 .lecturelib-check .hint{border:1px solid currentColor;border-radius:4px;padding:.3em .6em;margin:.4em 0;
 display:inline-block}
+.lecturelib-check code{background:none;color:inherit;font-size:.95em}
 .lecturelib-check figure{margin:.5em 0;overflow-x:auto}
 html[data-theme=dark] .bd-content div.cell_output .text_html:has(.lecturelib-check)
 {background-color:transparent!important;color:inherit!important}
@@ -55,7 +57,7 @@ class Report:
 
     def _repr_html_(self) -> str:
         blocks = [_exercise_html(exercise) for exercise in self.exercises]
-        note = f'<div class="lecturelib-check" role="status"><p>{html.escape(self.note)}</p></div>' if self.note else ""
+        note = f'<div class="lecturelib-check" role="status"><p>{inline_html(self.note)}</p></div>' if self.note else ""
         return "".join(blocks) + note + _STYLE
 
 
@@ -158,6 +160,12 @@ def _exercise_text(exercise: ExerciseResult) -> str:
     return "\n".join(lines)
 
 
+def inline_html(text: str) -> str:
+    """Escaped text in which `code` and *emphasis* are set as such."""
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+    return re.sub(r"\*([^\s*][^*]*)\*", r"<em>\1</em>", text)
+
+
 def _exercise_html(exercise: ExerciseResult) -> str:
     items = []
     for test, message in _shown(exercise):
@@ -165,18 +173,18 @@ def _exercise_html(exercise: ExerciseResult) -> str:
         word = {"pass": "passes", "missing": "not written"}.get(test.outcome, "does not pass")
         line = f'<span role="img" aria-label="{word}">{mark}</span> {html.escape(_title(test))}'
         if not test.passed:
-            line += f": {html.escape(message)}"
+            line += f": {inline_html(message)}"
             if test.hint and test.outcome != "missing":
-                line += f'<br><span class="hint"><strong>Hint.</strong> {html.escape(test.hint)}</span>'
+                line += f'<br><span class="hint"><strong>Hint.</strong> {inline_html(test.hint)}</span>'
             if test.picture:
                 caption = html.escape(heatmap.alt_text(test.picture))
                 line += f"<figure>{heatmap.svg(test.picture)}<figcaption>{caption}</figcaption></figure>"
             if _remark(test):
-                line += f"<p>{html.escape(_remark(test))}</p>"
+                line += f"<p>{inline_html(_remark(test))}</p>"
         items.append(f"<li>{line}</li>")
     state = " all-pass" if exercise.passed else ""
     listing = f"<ul>{''.join(items)}</ul>" if items else ""
     return (
         f'<div class="lecturelib-check{state}" role="status">'
-        f"<p><strong>{html.escape(_headline(exercise))}</strong></p>{listing}</div>"
+        f"<p><strong>{inline_html(_headline(exercise))}</strong></p>{listing}</div>"
     )

@@ -9,7 +9,7 @@ import math
 
 from lecturelib.grading.results import Picture
 
-CELL, GAP, TOP = 34, 36, 30
+WIDTH, HEIGHT, GAP, TOP = 42, 30, 30, 30  # of a cell, between the two maps, and above them
 BLUE, ORANGE, WRONG = "#2f7ed8", "#d2691e", "#d64550"
 
 
@@ -45,9 +45,9 @@ def svg(picture: Picture) -> str:
     """The two matrices side by side, frames around what differs."""
     largest = max((abs(x) for row in (*picture.want, *picture.got) for x in row if math.isfinite(x)), default=0.0)
     wrong = differing(picture)
-    width = CELL * max(len(picture.got[0]), 4)
-    other = CELL * max(len(picture.want[0]), 4)
-    height = TOP + CELL * max(len(picture.got), len(picture.want)) + 4
+    width = WIDTH * max(len(picture.got[0]), 4)
+    other = WIDTH * max(len(picture.want[0]), 4)
+    height = TOP + HEIGHT * max(len(picture.got), len(picture.want)) + 4
     parts = [
         _matrix(picture.got, f"yours {_shape(picture.got_shape)}", 2, wrong, largest),
         _matrix(picture.want, f"expected {_shape(picture.want_shape)}", width + GAP, set(), largest),
@@ -70,15 +70,15 @@ def _matrix(
     parts = [f'<text x="{left}" y="18" fill="currentColor" font-size="13" font-weight="600">{title}</text>']
     for i, row in enumerate(rows):
         for j, value in enumerate(row):
-            x, y = left + j * CELL, TOP + i * CELL
+            x, y = left + j * WIDTH, TOP + i * HEIGHT
             ink = 0.75 * min(abs(value) / largest, 1.0) if largest and math.isfinite(value) else 0.0
             colour = ORANGE if value < 0 else BLUE
             frame = f'stroke="{WRONG}" stroke-width="3"' if (i, j) in wrong else 'stroke="#848484" stroke-width="0.5"'
             inset = 2 if (i, j) in wrong else 0
             parts.append(
-                f'<rect x="{x + inset}" y="{y + inset}" width="{CELL - 2 * inset}" height="{CELL - 2 * inset}" '
+                f'<rect x="{x + inset}" y="{y + inset}" width="{WIDTH - 2 * inset}" height="{HEIGHT - 2 * inset}" '
                 f'fill="{colour}" fill-opacity="{ink:.2f}" {frame}/>'
-                f'<text x="{x + CELL / 2}" y="{y + CELL / 2 + 4}" text-anchor="middle" fill="currentColor" '
+                f'<text x="{x + WIDTH / 2}" y="{y + HEIGHT / 2 + 4}" text-anchor="middle" fill="currentColor" '
                 f'font-size="11">{short(value)}</text>'
             )
     return "".join(parts)

@@ -253,6 +253,8 @@ def read_notebook(path: Path) -> Any:
         nbformat.validate(notebook)
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not a notebook: it is not UTF-8 text") from None
+    except RecursionError:
+        raise ValueError(f"{path} is not a notebook: it is nested too deeply") from None
     except (nbformat.reader.NotJSONError, nbformat.ValidationError, KeyError, AttributeError, TypeError) as error:
         reason = str(error).partition("\n")[0][:120]
         raise ValueError(f"{path} is not a notebook that can be read: {reason}") from None
