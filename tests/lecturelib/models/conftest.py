@@ -17,6 +17,7 @@ from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
+from lecturelib.models.recurrent_classifier import RecurrentClassifier, RecurrentClassifierConfig, RecurrentTagger
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from lecturelib.models.transformer import Transformer, TransformerConfig
@@ -154,6 +155,35 @@ def pad_bert(inputs: Inputs) -> Inputs:
     return tokens.masked_fill(padding, VOCAB - 1), types.masked_fill(padding, 1), lengths
 
 
+def labelling(name: str, build: Callable[[], nn.Module], *label_shape: int) -> Case:
+    """A model `forward(tokens, lengths) -> logits` of 4 classes, one for each row or each token."""
+
+    def pad(inputs: Inputs) -> Inputs:
+        tokens, lengths = inputs
+        padding = torch.arange(T + 2) >= lengths[:, None]
+        return F.pad(tokens, (0, 2)).masked_fill(padding, VOCAB - 1), lengths
+
+    def targets(inputs: Inputs, generator: torch.Generator) -> Tensor:
+        labels = ids(4, B, *label_shape)(generator)
+        if label_shape:  # a label for each token: none for padding
+            labels[torch.arange(T) >= inputs[1][:, None]] = -100
+        return labels
+
+    return Case(
+        name=name,
+        build=build,
+        inputs=lambda generator: (ids(VOCAB, B, T)(generator), torch.tensor([T, 2, T - 1])),
+        wrong=lambda inputs: (inputs[0][0], inputs[1]),
+        wrong_match=rf"tokens must be \(batch, length\) token ids, got \({T},\)",
+        targets=targets,
+        pad=pad,
+    )
+
+
+def labels(cell: str) -> RecurrentClassifierConfig:
+    return RecurrentClassifierConfig(vocab_size=VOCAB, num_classes=4, embedding_dim=9, hidden_dim=16, cell=cell)
+
+
 CASES = [
     Case(
         name="mlp",
@@ -164,6 +194,8 @@ CASES = [
         targets=lambda inputs, generator: ids(VOCAB, B)(generator),
         inductor=True,
     ),
+    labelling("recurrent-classifier", lambda: RecurrentClassifier(labels("gru"))),
+    labelling("recurrent-tagger", lambda: RecurrentTagger(labels("mut1")), T),
     decoder_only(
         "recurrent-lm",
         lambda: RecurrentLM(RecurrentLMConfig(vocab_size=VOCAB, embedding_dim=9, hidden_dim=16, num_layers=2)),
