@@ -44,7 +44,7 @@ release: $(INSTALLED) ## write exercises/ from solutions/
 	$(BIN)/lecturelib release
 
 bench: $(PEERS) ## measure speed against peers in the same run; results in benchmarks/results
-	$(BIN)/python -m pip install --quiet --requirement requirements.txt --requirement benchmarks/requirements.txt
+	$(BIN)/python -m pip install --quiet --requirement requirements.txt --requirement tests/requirements.txt --requirement benchmarks/requirements.txt
 	$(BIN)/python benchmarks/run_all.py
 
 wheel: $(INSTALLED) ## build the wheel of lecturelib into dist/
