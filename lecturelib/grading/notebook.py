@@ -17,6 +17,8 @@ MOST_BYTES = 16 << 20
 MOST_CODE = 1 << 20
 MOST_CELLS = 2_000
 _BODY_RUNS = {"time", "capture", "timeit", "prun"}  # cell magics whose body is Python to run
+_LOOKS_MAGIC = re.compile(r"^[ \t]*[%!?]|\?[ \t]*$|=[ \t]*[!%]", re.MULTILINE)
+_LONGEST_MAGIC = 1_000
 _CHECKS = "load_checks"  # the packed tests of a released notebook; the grader has its own
 
 
@@ -45,10 +47,11 @@ def _bytes(path: str | os.PathLike[str]) -> bytes:
         if os.path.islink(path):
             raise NotebookError("the file is a symbolic link, which is not followed") from None
         raise NotebookError(f"the file cannot be opened: {error.strerror}") from None
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)
+        raise NotebookError("the file is not a regular file")
     with open(descriptor, "rb") as stream:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise NotebookError("the file is not a regular file")
         content = stream.read(MOST_BYTES + 1) if status.st_size <= MOST_BYTES else b""
     if status.st_size > MOST_BYTES or len(content) > MOST_BYTES:
         size = max(status.st_size, len(content))
@@ -137,13 +140,11 @@ def _code_cells(cells: list[Any]) -> list[tuple[int, str]]:
 
 def _runnable(number: int, source: str, notes: list[str]) -> str:
     """The cell as Python alone: without magics, shell lines and the packed tests."""
-    tree = _parsed(source)
-    if tree is None:
+    if _LOOKS_MAGIC.search(source) and _parsed(source) is None:
         source = without_magics(number, source, notes)
-        tree = _parsed(source)
-    if tree is None or _CHECKS not in source:
-        return source
-    return _without_checks(tree)
+    if _CHECKS in source and (tree := _parsed(source)) is not None:
+        return _without_checks(tree)
+    return source
 
 
 def _without_checks(tree: ast.Module) -> str:
@@ -161,7 +162,10 @@ def _without_checks(tree: ast.Module) -> str:
             and all(isinstance(target, ast.Name) and target.id in packed for target in statement.targets)
         )
     ]
-    return ast.unparse(ast.Module(body=kept, type_ignores=[]))
+    try:
+        return ast.unparse(ast.Module(body=kept, type_ignores=[]))
+    except RecursionError:
+        raise NotebookError("a cell is nested too deeply to be read") from None
 
 
 def _parsed(source: str) -> ast.Module | None:
@@ -178,7 +182,7 @@ def without_magics(number: int, source: str, notes: list[str]) -> str:
     lines = source.split("\n")
     first = next((i for i, line in enumerate(lines) if line.strip()), 0)
     if lines[first].startswith("%%"):
-        name = (re.match(r"%%\s*(\w+)", lines[first]) or [""])[-1].lstrip("%").strip()
+        name = lines[first][2:].split(maxsplit=1)[0] if lines[first][2:].strip() else ""
         if name not in _BODY_RUNS:
             notes.append(f"cell {number} is a %%{name} cell and was skipped")
             return ""
@@ -190,6 +194,8 @@ def without_magics(number: int, source: str, notes: list[str]) -> str:
 
 
 def _without_magic(number: int, line: str, notes: list[str]) -> str:
+    if len(line) > _LONGEST_MAGIC:
+        return line
     indent, rest = line[: len(line) - len(line.lstrip())], line.strip()
     if timed := re.match(r"%time\s+(\S.*)", rest):
         return indent + timed[1]

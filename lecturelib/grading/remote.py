@@ -108,11 +108,12 @@ class Running:
         except TimeoutError:
             self._give_up(CallTimeout(f"the notebook did not finish within {self.limits.notebook_seconds:g} seconds"))
         except wire.Closed:
-            reason = self._ask("sweep")["reason"] or "its process ended"
+            reason = self._ask("end")["reason"] or "its process ended"
             self._give_up(CallCrashed(f"the notebook did not run to its end: {reason}"))
         except wire.Malformed as error:
             self._give_up(CallCrashed(f"the notebook's process did not say what it should: {error}"))
         else:
+            self._ask("sweep")  # what the cells left running would only take from the calls
             if self._starts == 1:
                 self.notes, self.output = (*self.notes, *notes), output
 

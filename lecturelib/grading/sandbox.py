@@ -45,7 +45,7 @@ from types import TracebackType
 from typing import Any
 
 from lecturelib.grading.limits import Limits
-from lecturelib.grading.notebook import Notebook, read_notebook
+from lecturelib.grading.notebook import Notebook, parse_notebook, read_notebook
 from lecturelib.grading.remote import RemoteSubmission, Running
 from lecturelib.grading.tiers import TIERS, Proof, Tier, TierError, require
 
@@ -110,12 +110,15 @@ class Sandbox:
     def tier(self) -> Tier:
         return self.proof.tier
 
-    def open(self, notebook: Notebook | str | os.PathLike[str], name: str = "") -> RemoteSubmission:
-        """Run the notebook's cells in a new confined process; calls can then be made. A context manager.
+    def open(self, notebook: Notebook | bytes | str | os.PathLike[str]) -> RemoteSubmission:
+        """Run a notebook's cells in a new confined process; calls can then be made. A context manager.
 
-        A notebook that cannot be read raises `NotebookError`; one that cannot be run does not: its calls say why.
+        Takes a path, or the content of a file. What cannot be read raises `NotebookError`; a notebook that cannot be
+        run does not: its calls say why.
         """
-        if not isinstance(notebook, Notebook):
+        if isinstance(notebook, bytes):
+            notebook = parse_notebook(notebook)
+        elif not isinstance(notebook, Notebook):
             notebook = read_notebook(notebook)
         return RemoteSubmission(Running(self.fork, notebook, self.limits))
 

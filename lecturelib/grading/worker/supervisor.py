@@ -1,8 +1,9 @@
 """Process 1 of one submission. It runs no student code; it starts the process that does, watches it, and cleans up.
 
-The grader talks to it over a socket that the student's process never has: one JSON line each way, with a socket
-passed along when a call is to be made. When that socket closes, for whatever reason, this process ends; being process 1
-of its namespace, it takes every process of the submission with it.
+The grader talks to it over a socket that the student's process never has, one JSON line each way: "call", with a socket
+to make it on; "sweep", to end all that a call has left behind; "end", to end everything and say how it went. When that
+socket closes, for whatever reason, this process ends; being process 1 of its namespace, it takes every process of the
+submission with it.
 """
 
 import contextlib
@@ -76,14 +77,13 @@ class Supervisor:
             except (BlockingIOError, BrokenPipeError):
                 self.stop("the notebook's process no longer takes calls")
         elif request["do"] == "sweep":
-            self.sweep()
+            self.kill_all_but({self.student} if self.alive else set())
+        elif request["do"] == "end":
+            self.kill_all_but(set())
+            self.reap(wait=True)
         status = {"alive": self.alive, "reason": self.reason, "peak_mb": round(self.peak_mb, 1)}
         with contextlib.suppress(BrokenPipeError):
             self.grader.sendall(json.dumps(status).encode() + b"\n")
-
-    def sweep(self) -> None:
-        """End everything that a call has left behind; the notebook's own process stays."""
-        self.kill_all_but({self.student} if self.alive else set())
 
     def stop(self, reason: str) -> None:
         """End the whole submission, for a reason that the report will give."""
@@ -105,10 +105,11 @@ class Supervisor:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
 
-    def reap(self) -> None:
+    def reap(self, wait: bool = False) -> None:
+        """Take leave of processes that have ended, and note how the student's own did; or wait until it has."""
         while True:
             try:
-                process, status = os.waitpid(-1, os.WNOHANG)
+                process, status = os.waitpid(-1, 0 if wait and self.alive else os.WNOHANG)
             except ChildProcessError:
                 return
             if process == 0:

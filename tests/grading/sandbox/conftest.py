@@ -2,6 +2,9 @@
 
 import json
 import os
+import re
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +17,7 @@ from lecturelib.grading.limits import Limits
 from lecturelib.grading.results import SubmissionResult
 from lecturelib.grading.runner import run
 from lecturelib.grading.sandbox import Sandbox
+from lecturelib.grading.worker import supervisor
 
 # A string that stands for everything secret: in the tests, the references, the environment, other submissions.
 CANARY = "canary-7f3a9e51"
@@ -102,7 +106,7 @@ def rubric() -> Rubric:
 
 @pytest.fixture(scope="session")
 def limits() -> Limits:
-    return Limits(notebook_seconds=6, call_seconds=3, total_seconds=60, memory_mb=400, scratch_mb=16, file_mb=8)
+    return Limits(notebook_seconds=4, call_seconds=2, total_seconds=60, memory_mb=400, scratch_mb=16, file_mb=8)
 
 
 @pytest.fixture(scope="session")
@@ -154,3 +158,56 @@ def honest() -> list[str]:
 @pytest.fixture(scope="session")
 def weak() -> list[str]:
     return list(WEAK)
+
+
+def descendants_on_host(box: Sandbox) -> set[int]:
+    """The processes below the zygote, as the machine sees them."""
+    assert box._process is not None
+    return supervisor.descendants(box._process.pid)
+
+
+def wait_until_nothing_is_left(box: Sandbox) -> bool:
+    """Whether, within a few seconds, only the zygote itself remains."""
+    deadline = time.monotonic() + 10
+    while len(descendants_on_host(box)) > 1:
+        if time.monotonic() > deadline:
+            return False
+        threading.Event().wait(0.02)
+    return True
+
+
+@pytest.fixture
+def attack(box: Sandbox, grade: Callable[..., SubmissionResult], rubric_file: Path) -> Callable[..., SubmissionResult]:
+    """Add an attack to the weak submission and show that it gained nothing, learned nothing and left nothing.
+
+    `score` is what the weak submission is left with; `reason` is looked for in what the report will say.
+    """
+
+    def attack(source: str, *, score: float | None = WEAK_SCORE, reason: str = "") -> SubmissionResult:
+        result = grade([*WEAK, source.replace("RUBRIC_FILE", str(rubric_file))])
+        said = "\n".join([*result.notes, *(test.message for test in result.tests)])
+        assert result.earned <= WEAK_SCORE, f"points gained: {result.earned} of an honest {WEAK_SCORE}"
+        assert CANARY not in result.reason + said, "a secret was read"
+        assert score is None or result.earned == score, f"{result.earned} points, not {score}; the report says: {said}"
+        assert re.search(reason, said), f"no reason {reason!r} in: {said}"
+        assert wait_until_nothing_is_left(box), "processes were left behind"
+        assert grade(HONEST).earned == FULL_SCORE, "the next submission was affected"
+        return result
+
+    return attack
+
+
+@pytest.fixture
+def rubric_file(tmp_path: Path) -> Path:
+    """A rubric on disk, readable by everybody, beside a solution and another student's submission."""
+    folder = tmp_path / "graders"
+    folder.mkdir(mode=0o755)
+    for name in ("rubric.py", "solution.ipynb", "other_student.ipynb"):
+        (folder / name).write_text(f"# {CANARY}")
+        (folder / name).chmod(0o644)
+    for parent in folder.parents:
+        if parent.stat().st_uid == os.getuid() and parent != Path("/"):
+            parent.chmod(parent.stat().st_mode | 0o055)
+        if parent.name.startswith("pytest-of"):
+            break
+    return folder / "rubric.py"

@@ -117,7 +117,7 @@ def live():
 
 def test_hang_costs_one_call(box):
     with box.open(cells("def hang():\n    while True: pass\ndef live():\n    return 1")) as submission:
-        with pytest.raises(CallTimeout, match="3 seconds"):
+        with pytest.raises(CallTimeout, match="2 seconds"):
             submission.hang()
         assert submission.live() == 1
 
