@@ -45,14 +45,22 @@ def run_fetch(arguments: argparse.Namespace) -> int:
     """Fetch the sets asked for, after checking all their names."""
     from lecturelib.data.fetching import fetch, store
     from lecturelib.data.registry import DATA_SETS, find
+    from lecturelib.data.sources import FetchError
 
     if bool(arguments.names) == arguments.all:
         raise ValueError("name the data sets to fetch, or say --all (`lecturelib data list` shows them)")
     data_sets = list(DATA_SETS.values()) if arguments.all else [find(name) for name in arguments.names]
+    failures = []
     for data_set in data_sets:
-        files = list(fetch(data_set.name).values()) if arguments.to is None else store(data_set.name, arguments.to)
+        try:
+            files = list(fetch(data_set.name).values()) if arguments.to is None else store(data_set.name, arguments.to)
+        except FetchError as error:  # the others may well arrive
+            failures.append(str(error))
+            continue
         for path in files:
             print(path)
         if not files:
             print(f"{data_set.name}: nothing to fetch ({data_set.source})")
+    if failures:
+        raise FetchError(" ".join(failures))
     return 0

