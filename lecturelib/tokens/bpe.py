@@ -82,13 +82,15 @@ class BPETokenizer:
         self._tokens = {index: token for token, index in self.vocab.items()}
         self._special_of = {index: symbol for symbol, index in self.specials.items()}
         self._byte_ids = [self.vocab[bytes([byte])] for byte in range(256)]
-        self._ranks: dict[tuple[int, int], tuple[int, int]] = {}  # pair of ids -> (rank, id of the joined token)
+        self._ranks: dict[tuple[int, int], int] = {}  # pair of ids -> its place in the merges
+        self._joined: list[int] = []  # place in the merges -> id of the joined token
         for rank, (left, right) in enumerate(self.merges):
             if unknown := [token for token in (left, right, left + right) if token not in self.vocab]:
                 raise ValueError(
                     f"merge {rank}, {left!r} + {right!r}, has {unknown[0]!r}, which is not in the vocabulary"
                 )
-            self._ranks[self.vocab[left], self.vocab[right]] = (rank, self.vocab[left + right])
+            self._ranks[self.vocab[left], self.vocab[right]] = rank
+            self._joined.append(self.vocab[left + right])
         self._pieces: dict[str, list[int]] = {}
 
     @classmethod
@@ -163,30 +165,29 @@ class BPETokenizer:
         """Join neighbours, the pair learned first before all others and from the left, until none can be joined.
 
         The ids form a linked list, and a heap holds the possible joins, so that a piece of n bytes takes n log n
-        steps: a page without a single space is no problem.
+        steps: a page without a single space is no problem. A join is one number, rank · n + place, which sorts by
+        rank and then by place.
         """
-        ranks, end = self._ranks, len(ids)
+        ranks, joined, end = self._ranks, self._joined, len(ids)
         following = list(range(1, end + 1))
         preceding = list(range(-1, end - 1))
-        heap = []
-        for place, pair in enumerate(itertools.pairwise(ids)):
-            if pair in ranks:
-                heap.append((ranks[pair][0], place, ranks[pair][1]))
+        found = (ranks.get(pair) for pair in itertools.pairwise(ids))
+        heap = [rank * end + place for place, rank in enumerate(found) if rank is not None]
         heapq.heapify(heap)
         while heap:
-            _, place, new = heapq.heappop(heap)
+            rank, place = divmod(heapq.heappop(heap), end)
             neighbour = following[place]
-            if ids[place] < 0 or neighbour == end or ranks.get((ids[place], ids[neighbour]), (0, -1))[1] != new:
+            if ids[place] < 0 or neighbour == end or ranks.get((ids[place], ids[neighbour])) != rank:
                 continue  # one of the two has been joined to another since
-            ids[place], ids[neighbour] = new, -1
+            ids[place], ids[neighbour] = joined[rank], -1
             after, before = following[neighbour], preceding[place]
             following[place] = after
             if after < end:
                 preceding[after] = place
-                if found := ranks.get((new, ids[after])):
-                    heapq.heappush(heap, (found[0], place, found[1]))
-            if before >= 0 and (found := ranks.get((ids[before], new))):
-                heapq.heappush(heap, (found[0], before, found[1]))
+                if (rank_after := ranks.get((joined[rank], ids[after]))) is not None:
+                    heapq.heappush(heap, rank_after * end + place)
+            if before >= 0 and (rank_before := ranks.get((ids[before], joined[rank]))) is not None:
+                heapq.heappush(heap, rank_before * end + before)
         return [index for index in ids if index >= 0]
 
     def decode(self, ids: Iterable[int], *, skip_specials: bool = True) -> str:
