@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from lecturelib.layers.cells import Cell, CellState
+from lecturelib.layers.cells import GRU, LSTM, RNN, Cell, CellState
 
 
 class MUT1(Cell):
@@ -144,6 +144,18 @@ class NASCell(Cell):
     def advance(self, gates: dict[str, Tensor], state: CellState) -> CellState:
         memory = (gates["left"] + state[1]).tanh() * gates["right"]
         return (memory * (gates["third"] + gates["fourth"]).tanh()).tanh(), memory
+
+
+CELLS: dict[str, type[Cell]] = {
+    "rnn": RNN,
+    "lstm": LSTM,
+    "gru": GRU,
+    "mut1": MUT1,
+    "mut2": MUT2,
+    "mut3": MUT3,
+    "nas": NASCell,
+}
+"""Every cell by the name that configs know it by."""
 
 
 def _lift(input_dim: int, hidden_dim: int) -> nn.Module:

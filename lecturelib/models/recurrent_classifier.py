@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from lecturelib.layers.cells_searched import CELLS
 from lecturelib.layers.checks import check_config, check_lengths, check_tokens
 from lecturelib.layers.recurrent import Recurrent
-from lecturelib.models.recurrent_lm import CELLS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,21 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from lecturelib.layers.cells import GRU, LSTM, RNN, Cell
-from lecturelib.layers.cells_searched import MUT1, MUT2, MUT3, NASCell
+from lecturelib.layers.cells_searched import CELLS
 from lecturelib.layers.checks import check_config, check_ids, check_lengths, check_tokens
 from lecturelib.layers.recurrent import Recurrent, RecurrentState
 from lecturelib.layers.state import select_rows
-
-CELLS: dict[str, type[Cell]] = {
-    "rnn": RNN,
-    "lstm": LSTM,
-    "gru": GRU,
-    "mut1": MUT1,
-    "mut2": MUT2,
-    "mut3": MUT3,
-    "nas": NASCell,
-}
 
 
 @dataclass(frozen=True, kw_only=True)

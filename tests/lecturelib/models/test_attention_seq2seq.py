@@ -176,3 +176,23 @@ def test_coverage_loss_is_what_was_read_before():
 def test_pointer_generator_config_names_the_fields():
     with pytest.raises(ValueError, match="max_oov=4, unk_id=9, vocab_size=9"):
         replace(POINTER, unk_id=9)
+
+
+@pytest.mark.parametrize(
+    ("model_class", "config"),
+    [
+        (BahdanauSeq2Seq, BAHDANAU),
+        (PointerGenerator, replace(POINTER, vocab_size=13)),
+        *((LuongSeq2Seq, replace(LUONG, alignment=alignment)) for alignment in ALIGNMENTS),
+    ],
+)
+def test_attention_to_an_empty_source_is_zero_and_finite(model_class, config):
+    model = build(model_class, config)
+    logits, weights = model(SOURCE, torch.tensor([4, 0, 5]), TARGET, need_weights=True)
+    assert not weights[1].any()
+    assert logits.isfinite().all()
+    logits.square().mean().backward()
+    assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+    no_steps, no_weights = model(SOURCE, LENGTHS, TARGET[:, :0], need_weights=True)
+    assert no_steps.shape == (3, 0, logits.shape[-1])
+    assert no_weights.shape == (3, 0, 5)

@@ -8,6 +8,8 @@ import torch
 from safetensors.torch import load_model, save_model
 from torch._dynamo.backends.debugging import aot_eager
 
+from lecturelib.evaluation.beam import beam_search
+from lecturelib.evaluation.decoding import decode, read_prompt, read_source
 from lecturelib.layers.state import Decodable, DecodingState
 
 
@@ -199,3 +201,18 @@ def test_decoding_state_can_be_reordered_and_repeated(decoding_case):
     torch.testing.assert_close(logits, want[index, 1], atol=1e-5, rtol=1e-4)
     again, _ = model.step(tokens[:, 1], state)
     torch.testing.assert_close(again, want[:, 1], atol=1e-5, rtol=1e-4)
+
+
+def test_searches_drive_the_model_and_a_beam_of_one_is_greedy(decoding_case):
+    model, (inputs, _) = build(decoding_case).eval(), batch(decoding_case)
+    *source, tokens = inputs
+    first = read_source(model, *source, bos_id=1) if source else read_prompt(model, tokens[:, :2])
+    greedy = decode(model, first, max_len=3)
+    beams = beam_search(model, first, max_len=3, beam_size=1)
+    assert torch.equal(beams.ids[:, 0], greedy.ids)
+    with torch.no_grad():
+        for t in range(3):  # what greedy chose is the argmax of the parallel pass over it
+            written = greedy.ids[:, :t]
+            known = torch.full_like(tokens[:, :1], 1) if source else tokens[:, :2]
+            logits = model(*source, torch.cat([known, written], dim=1))
+            assert torch.equal(logits[:, -1].argmax(dim=-1), greedy.ids[:, t])
