@@ -49,7 +49,7 @@ function draw() {
   }
   frame.setAttribute("y", query * cell);
   const order = row.map(function (_, j) { return j; }).sort(function (a, b) { return row[b] - row[a]; });
-  const most = order.filter(function (j) { return row[j] > 0; }).slice(0, 2).map(function (j) {
+  const most = order.filter(function (j) { return row[j] >= 0.0005; }).slice(0, 2).map(function (j) {
     return "“" + data.keys[j] + "” (" + kit.number(row[j]) + ")";
   });
   const place = "Layer " + (layer + 1) + ", head " + (head + 1) + ": ";

@@ -13,7 +13,7 @@ def glue(**values: object) -> None:
 
     for name, value in values.items():
         display(
-            {f"{_PREFIX}text/plain": str(value)},
+            {f"{_PREFIX}text/plain": repr(value)},
             metadata={"scrapbook": {"name": name, "mime_prefix": _PREFIX}},
             raw=True,
         )

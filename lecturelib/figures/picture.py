@@ -29,7 +29,13 @@ INK = "#010203"  # stands for "the text colour of the page" until the SVG is wri
 # From paper to ink, and from orange through paper to blue, by opacity alone.
 INK_MAP = LinearSegmentedColormap.from_list("ink", [(0.18, 0.49, 0.85, 0.0), (0.18, 0.49, 0.85, 0.9)])
 SIGNED_MAP = LinearSegmentedColormap.from_list(
-    "signed", [(0.82, 0.41, 0.12, 0.9), (0.5, 0.5, 0.5, 0.0), (0.18, 0.49, 0.85, 0.9)]
+    "signed",
+    [
+        (0.0, (0.82, 0.41, 0.12, 0.9)),
+        (0.5, (0.82, 0.41, 0.12, 0.0)),
+        (0.5, (0.18, 0.49, 0.85, 0.0)),
+        (1.0, (0.18, 0.49, 0.85, 0.9)),
+    ],
 )
 
 _STYLE: Any = {

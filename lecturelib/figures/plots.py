@@ -141,7 +141,11 @@ def _heat(ax: Axes, matrix: np.ndarray, low: float, high: float, signed: bool) -
         spine.set_linewidth(0.6)
     if max(matrix.shape) <= 10:
         for (row, column), value in np.ndenumerate(matrix):
-            text = f"{value:.1f}" if signed else (f"{value:.2f}".removeprefix("0") if value >= 0.005 else "0")
+            text = (
+                f"{round(value, 1) + 0.0:.1f}"
+                if signed
+                else (f"{value:.2f}".removeprefix("0") if value >= 0.005 else "0")
+            )
             ax.text(column, row, text, ha="center", va="center", fontsize=8, color=INK)
 
 

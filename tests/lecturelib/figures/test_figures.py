@@ -188,12 +188,12 @@ def test_softmax_explorer_weights_follow_the_definition():
 def test_glue_writes_the_record_the_site_reads_and_shows_the_number(monkeypatch, capsys):
     shown = []
     monkeypatch.setattr("IPython.display.display", lambda data, **options: shown.append((data, options)))
-    glue(error="0.125", steps=40)
+    glue(error="0.120", steps=40)
     assert shown[0] == (
-        {"application/papermill.record/text/plain": "0.125"},
+        {"application/papermill.record/text/plain": "'0.120'"},
         {
             "metadata": {"scrapbook": {"name": "error", "mime_prefix": "application/papermill.record/"}},
             "raw": True,
         },
     )
-    assert capsys.readouterr().out == "error = 0.125\nsteps = 40\n"
+    assert capsys.readouterr().out == "error = 0.120\nsteps = 40\n"
