@@ -43,9 +43,8 @@ def solution_of(paths: Paths) -> str:
     return definitions(paths.solution)
 
 
-def grade(paths: Paths, seed: int, *sources: str, exercise: str | None = None) -> tuple[TestResult, ...]:
-    chosen = None if exercise is None else (exercise,)
-    return run(rubric_of(paths), LocalSubmission(namespace_of(*sources)), seed=seed, exercises=chosen)
+def grade(paths: Paths, seed: int, *sources: str) -> tuple[TestResult, ...]:
+    return run(rubric_of(paths), LocalSubmission(namespace_of(*sources)), seed=seed)
 
 
 each_set = pytest.mark.parametrize("paths", [pytest.param(paths, id=paths.name) for paths in SETS])
@@ -76,7 +75,7 @@ def test_set_solution_runs_as_a_notebook(paths: Paths) -> None:
 @pytest.mark.parametrize(("paths", "answer"), answers("right"))
 def test_right_answer_scores_full(paths: Paths, answer: Answer) -> None:
     for seed in (0, 1):
-        results = grade(paths, seed, solution_of(paths), answer.source, exercise=answer.exercise)
+        results = grade(paths, seed, solution_of(paths), answer.source)
         assert [(r.name, r.outcome, r.message) for r in results if not r.passed] == []
 
 
