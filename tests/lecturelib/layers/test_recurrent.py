@@ -6,7 +6,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lecturelib.layers.cells import GRU, LSTM, RNN
 from lecturelib.layers.cells_searched import MUT1, MUT2, MUT3, NASCell
-from lecturelib.layers.recurrent import Recurrent, gradient_norms, reverse_sequences
+from lecturelib.layers.recurrent import Recurrent, _torch_module, gradient_norms, reverse_sequences
 from lecturelib.layers.state import detach_state
 
 B, T, D, H = 3, 6, 4, 5
@@ -229,3 +229,23 @@ def test_recurrent_errors_name_what_was_given():
         Recurrent(GRU, D, H, num_layers=0)
     with pytest.raises(ValueError, match=r"dropout must be in \[0, 1\), got 1.0"):
         Recurrent(GRU, D, H, dropout=1.0)
+
+
+@pytest.mark.accelerator
+@pytest.mark.parametrize("kind", TORCH)
+def test_recurrent_on_a_gpu_equals_the_cpu(kind):
+    """Warnings are errors here, so this also shows that cuDNN finds the weights in one block."""
+    if not torch.cuda.is_available():
+        pytest.skip("no CUDA device")
+    ours = Recurrent(TORCH[kind][0], D, H, num_layers=2, bidirectional=True)
+    want, _ = ours(inputs(), LENGTHS)
+    got, _ = ours.cuda()(inputs().cuda(), LENGTHS.cuda())
+    torch.testing.assert_close(got.cpu(), want, atol=1e-4, rtol=1e-4)
+
+
+def test_recurrent_weights_shared_with_a_torch_module_are_the_same_parameters():
+    """What `flatten_parameters` rearranges on a GPU must be the cells' own weights, not copies."""
+    ours = Recurrent(LSTM, D, H, bidirectional=True)
+    module = _torch_module(list(ours.cells))
+    want = [weight for cell in ours.cells for weight in cell.flat_weights()]
+    assert all(a is b for a, b in zip(module._flat_weights, want, strict=True))
