@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from lecturelib.evaluation import beam_search, decode, read_source
+from lecturelib.evaluation import beam_search, decode, read_prompt, read_source
 
 SOURCE = torch.tensor([[1, 2, 3], [4, 2, 0], [3, 3, 1], [2, 0, 0]])
 LENGTHS = torch.tensor([3, 2, 3, 1])
@@ -97,3 +97,44 @@ def test_beam_search_rejects_no_beams(tiny_model) -> None:
     model = tiny_model()
     with pytest.raises(ValueError, match="beam_size=0"):
         beam_search(model, read_source(model, SOURCE, LENGTHS, bos_id=0), max_len=6, beam_size=0)
+
+
+@pytest.fixture(scope="module")
+def twins():
+    """The same GPT-2 as theirs and as ours, with weights large enough to have opinions."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    from lecturelib.models.gpt import GPT, GPTConfig
+
+    torch.manual_seed(0)
+    theirs = GPT2LMHeadModel(
+        GPT2Config(vocab_size=23, n_positions=32, n_embd=12, n_layer=2, n_head=3, bos_token_id=0, eos_token_id=7)
+    ).eval()
+    for parameter in theirs.parameters():
+        parameter.data += 0.4 * torch.randn_like(parameter)
+    sizes = GPTConfig(vocab_size=23, max_len=32, d_model=12, num_heads=3, num_layers=2, dropout=0.0)
+    return theirs, GPT.from_huggingface(theirs.state_dict(), sizes).eval()
+
+
+@pytest.mark.parametrize(("beam_size", "length_penalty"), [(2, 1.0), (3, 0.0), (5, 0.7), (4, 2.0)])
+def test_beam_search_matches_transformers(twins, beam_size, length_penalty) -> None:
+    theirs, ours = twins
+    prompt = torch.randint(8, 23, (6, 5), generator=torch.Generator().manual_seed(1))
+    expected = theirs.generate(
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        num_beams=beam_size,
+        num_return_sequences=beam_size,
+        length_penalty=length_penalty,
+        max_new_tokens=14,
+        do_sample=False,
+        pad_token_id=0,
+        return_dict_in_generate=True,
+        output_scores=True,
+    )
+    start = read_prompt(ours, prompt)
+    beams = beam_search(ours, start, max_len=14, beam_size=beam_size, eos_id=7, length_penalty=length_penalty)
+    new = expected.sequences[:, 5:].view(6, beam_size, -1)  # (B, K, T)
+    assert torch.equal(beams.ids[:, :, : new.shape[2]], new)
+    torch.testing.assert_close(beams.scores, expected.sequences_scores.view(6, beam_size), rtol=1e-4, atol=1e-4)
+    assert 1 < len(set(beams.lengths.flatten().tolist()))  # some ended, some did not
