@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 FIRST_CAPACITY = 64
+SPARE_AFTER_SELECT = 16
 
 
 class KeyValueCache:
@@ -108,10 +109,15 @@ class KeyValueCache:
         return torch.arange(self.length, device=self.positions.device) <= self.positions[..., None]  # (..., T, Tk)
 
     def select(self, index: Tensor) -> "KeyValueCache":
-        """Take the rows `index` (reordered, repeated or dropped) of every layer, as beam search needs."""
+        """Take the rows `index` (reordered, repeated or dropped) of every layer, as beam search needs.
+
+        This copies what is filled and a little room after it: a search selects at every step, and would otherwise
+        spend its time copying empty places.
+        """
         chosen = self._copy()
         if self._storage is not None:
-            chosen._storage = _Storage(self._storage.tensor.index_select(2, index), filled=self.length)
+            kept = self._storage.tensor[..., : self.length + SPARE_AFTER_SELECT, :]
+            chosen._storage = _Storage(kept.index_select(2, index), filled=self.length)
         if self.lengths is not None:
             chosen.lengths = self.lengths.index_select(0, index)
         return chosen

@@ -114,6 +114,9 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def _batch_shape(*tensors: Tensor) -> torch.Size:
+    first = tensors[0].shape[:-2]
+    if all(t.shape[:-2] == first for t in tensors):  # as a rule; asking torch takes longer than a small attention
+        return first
     return torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
 
 
