@@ -22,6 +22,7 @@ class Recipe:
         sizes: presets to train from scratch here; the vocabulary comes from the data
         papers: presets as published, by the name of a constant in the module
         learning_rate: the peak for the presets in `sizes`
+        shared_vocabulary: True where source and target are embedded by one matrix
         needs_content: True for a recurrent net, which looks at lengths and can't run on tensors without content
     """
 
@@ -33,12 +34,14 @@ class Recipe:
     sizes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     papers: Mapping[str, str] = field(default_factory=dict)
     learning_rate: float = 3e-3
+    shared_vocabulary: bool = False
     needs_content: bool = False
 
     @property
     def vocabulary(self) -> tuple[str, ...]:
         """The fields of the config that the data decides."""
-        return ("source_vocab_size", "target_vocab_size") if self.kind == "pairs" else ("vocab_size",)
+        two = self.kind == "pairs" and not self.shared_vocabulary
+        return ("source_vocab_size", "target_vocab_size") if two else ("vocab_size",)
 
     @property
     def presets(self) -> tuple[str, ...]:
@@ -80,6 +83,7 @@ RECIPES: Mapping[str, Recipe] = {
             "gpt2-large": "GPT2_LARGE",
             "gpt2-xl": "GPT2_XL",
         },
+        learning_rate=4e-3,
     ),
     "rnn": Recipe(
         module="lecturelib.models.recurrent_lm",
@@ -120,6 +124,34 @@ RECIPES: Mapping[str, Recipe] = {
         sizes={"tiny": {"embedding_dim": 64, "hidden_dim": 96, "attention_dim": 64, "maxout_dim": 64}},
         papers={"rnnsearch": "RNNSEARCH"},
         needs_content=True,
+    ),
+    "transformer": Recipe(
+        module="lecturelib.models.transformer",
+        model="Transformer",
+        config="TransformerConfig",
+        kind="pairs",
+        about="attention only, encoder and decoder (Vaswani 2017)",
+        sizes={
+            "tiny": {
+                "d_model": 96,
+                "num_heads": 4,
+                "num_layers": 2,
+                "d_ff": 256,
+                "dropout": 0.0,
+                "wiring": "pre_norm",
+            },
+        },
+        papers={"base": "TRANSFORMER_BASE", "big": "TRANSFORMER_BIG"},
+        learning_rate=2e-3,
+        shared_vocabulary=True,
+    ),
+    "bert": Recipe(
+        module="lecturelib.models.bert",
+        model="BERT",
+        config="BERTConfig",
+        kind="masked",
+        about="an encoder that reads in both directions (Devlin 2019)",
+        papers={"base": "BERT_BASE", "large": "BERT_LARGE"},
     ),
     "luong": Recipe(
         module="lecturelib.models.luong",

@@ -82,9 +82,6 @@ class TextTask:
     def save(self, folder: Path) -> None:
         self.tokenizer.save(folder / "tokens.json")
 
-    def vocabulary(self) -> dict[str, int]:
-        return {"vocab_size": self.tokenizer.vocab_size}
-
     def loss(self, model: nn.Module, batch: Any) -> Any:
         return next_token_loss(model, batch)
 
@@ -95,7 +92,7 @@ class TextTask:
         return {"loss": self._loss(model, "validation", batches=4)}
 
     def show(self, model: nn.Module) -> str:
-        sampler = Sampler(temperature=0.8, generator=_generator(model))
+        sampler = Sampler(temperature=0.7, generator=_generator(model))
         return self.sample(model, "\n", 240, sampler).strip("\n")
 
     def final(self, model: nn.Module) -> str:
@@ -128,9 +125,15 @@ class PairTask:
         self.source, self.target, self.words, self._splits = source, target, words, splits
 
     @classmethod
-    def from_data(cls, name: str) -> "PairTask":
+    def from_data(cls, name: str, *, shared: bool = False) -> "PairTask":
+        """Load the data and build vocabularies; with `shared`, one for both sides."""
         splits = PAIRS[name]()
         min_count = 2 if name in WORDS else 1
+        if shared:
+            both = Vocabulary.build(
+                (side for pair in splits.train for side in (pair.source, pair.target)), min_count=min_count
+            )
+            return cls(both, both, words=name in WORDS, splits=splits)
         source = Vocabulary.build((pair.source for pair in splits.train), min_count=min_count)
         target = Vocabulary.build((pair.target for pair in splits.train), min_count=min_count)
         return cls(source, target, words=name in WORDS, splits=splits)
@@ -142,9 +145,6 @@ class PairTask:
     def save(self, folder: Path) -> None:
         self.source.save(folder / "source.json")
         self.target.save(folder / "target.json")
-
-    def vocabulary(self) -> dict[str, int]:
-        return {"source_vocab_size": len(self.source), "target_vocab_size": len(self.target)}
 
     def loss(self, model: nn.Module, batch: Any) -> Any:
         return target_loss(model, batch)

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from lecturelib.cli.tasks import Task
 
-STEPS = {"language": 1600, "pairs": 2000}
-BATCH_SIZES = {"language": 16, "pairs": 64}
+STEPS = {"language": 2400, "pairs": 2000}
+BATCH_SIZES = {"language": 8, "pairs": 64}
 
 EXAMPLES = """
 examples:
@@ -133,11 +133,12 @@ def _prepare(recipe: Recipe, data: str, preset: str) -> "tuple[Task, Any]":
     if data not in known:
         raise ValueError(f"--data {data} is not for {recipe.model}; choose one of {', '.join(known)}")
     if recipe.kind == "pairs":
-        pairs = PairTask.from_data(data)
-        return pairs, recipe.configure(preset, **pairs.vocabulary())
+        pairs = PairTask.from_data(data, shared=recipe.shared_vocabulary)
+        sizes = {name: len(pairs.target if name.startswith("target") else pairs.source) for name in recipe.vocabulary}
+        return pairs, recipe.configure(preset, **sizes)
     length = getattr(recipe.configure(preset, vocab_size=1), "max_len", 64)
     text = TextTask.from_data(data, length)
-    return text, recipe.configure(preset, **text.vocabulary())
+    return text, recipe.configure(preset, vocab_size=text.tokenizer.vocab_size)
 
 
 def _plan(recipe: Recipe, task: "Task", arguments: argparse.Namespace, processes: int) -> tuple[Any, int]:
