@@ -1,38 +1,15 @@
 """The explorers in a real browser: mouse, touch, keyboard, and the numbers of lecturelib."""
 
 import math
-import shutil
 
 import pytest
 import torch
 
 from lecturelib.figures import AttentionExplorer, SoftmaxExplorer
 
-playwright = pytest.importorskip("playwright.sync_api")
-
-CHROMIUM = shutil.which("chromium")
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--disable-quic",
-]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine")
-
 TOKENS = ["Ernie", "was", "smart", "but"]
 KEYS = ["he", "didn't", "know", "the", "answer"]
 WEIGHTS = (3 * torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(1))).softmax(dim=-1)
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as driver:
-        running = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield running
-        running.close()
 
 
 @pytest.fixture

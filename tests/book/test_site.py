@@ -93,7 +93,7 @@ def test_page_loads_clean_with_all_maths(name: str, transport: str, visit: Visit
     assert seen.page.locator("article mjx-container").count() >= len(soup(name).select("article .math"))
     text = seen.page.evaluate(
         """() => {
-            const article = document.querySelector("article").cloneNode(true);
+            const article = (document.querySelector("article") ?? document.querySelector("main")).cloneNode(true);
             article.querySelectorAll("pre, code, script, style, mjx-container").forEach((element) => element.remove());
             return article.textContent;
         }"""
