@@ -56,6 +56,8 @@ def describe(app: Sphinx, pagename: str, templatename: str, context: dict[str, A
     context["metatags"] = (context.get("metatags") or "") + "\n".join(tags)
     if pagename == app.config.root_doc:
         context["docstitle"] = ""
+    if "body" in context:  # docutils still writes the role that ARIA deprecated; these are the items of a list
+        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
 
 
 def put_title_first(app: Sphinx, doctree: nodes.document) -> None:
