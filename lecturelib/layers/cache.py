@@ -10,7 +10,7 @@ SPARE_AFTER_SELECT = 16
 
 
 class KeyValueCache:
-    """The keys and values of every layer, in one tensor with room to grow, as a value that never changes.
+    """The keys and values of every layer, in tensors with room to grow, as a value that never changes.
 
     `advance` makes the cache of the next step: it owns one more position (or several) in each layer, which
     `cache[layer].append(keys, values)` then fills. The new tokens are written into spare room of the same storage,
@@ -30,7 +30,7 @@ class KeyValueCache:
         head_dim: width of one head
         max_len: most tokens a row may hold; no limit when left out
 
-    Shapes: storage (layers, 2, B, H, capacity, Dh), keys at [:, 0] and values at [:, 1]
+    Shapes: storage (2, B, H, capacity, Dh) for each layer, keys at [0] and values at [1]
     """
 
     def __init__(self, num_layers: int, num_heads: int, head_dim: int, *, max_len: int | None = None) -> None:
@@ -50,8 +50,8 @@ class KeyValueCache:
                 f"the cache holds {self.length} tokens and {num_tokens} more do not fit in max_len={self.max_len}; "
                 "generate fewer tokens, or start again from the last part of the text"
             )
-        if self._storage is not None and self._storage.tensor.shape[2] != batch:
-            rows = self._storage.tensor.shape[2]
+        if self._storage is not None and self._storage.layers[0].shape[1] != batch:
+            rows = self._storage.layers[0].shape[1]
             raise ValueError(f"the state has {rows} rows but {batch} tokens came; one token for each row is needed")
         following = self._copy()
         following.length, following._new = length, num_tokens
@@ -64,7 +64,7 @@ class KeyValueCache:
     def _storage_for(self, length: int, batch: int, like: Tensor) -> "_Storage":
         """Storage with room for `length` positions, in which no other branch has written past ours."""
         storage = self._storage
-        capacity = 0 if storage is None else storage.tensor.shape[-2]
+        capacity = 0 if storage is None else storage.layers[0].shape[-2]
         if storage is not None and length <= capacity and storage.filled == self.length:
             return storage
         if length > capacity:
@@ -73,10 +73,12 @@ class KeyValueCache:
         num_layers, two, num_heads, head_dim = self._shape
         kind = like.device.type
         dtype = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else like.dtype
-        tensor = like.new_zeros(num_layers, two, batch, num_heads, capacity, head_dim, dtype=dtype)
+        shape = (two, batch, num_heads, capacity, head_dim)
+        layers = [like.new_zeros(shape, dtype=dtype) for _ in range(num_layers)]
         if storage is not None:
-            tensor[..., : self.length, :] = storage.tensor[..., : self.length, :]
-        return _Storage(tensor)
+            for new, old in zip(layers, storage.layers, strict=True):
+                new[..., : self.length, :] = old[..., : self.length, :]
+        return _Storage(layers)
 
     def with_lengths(self, lengths: Tensor) -> "KeyValueCache":
         """Say that row b holds only its first `lengths[b]` tokens; what comes after them was padding."""
@@ -91,7 +93,7 @@ class KeyValueCache:
         """Where the newest tokens stand: (T,) when all rows are equally long, else (B, T)."""
         if self._where is None:
             assert self._storage is not None, "advance first"
-            device = self._storage.tensor.device
+            device = self._storage.layers[0].device
             if self.lengths is None:
                 self._where = torch.arange(self.length - self._new, self.length, device=device)
             else:
@@ -116,8 +118,9 @@ class KeyValueCache:
         """
         chosen = self._copy()
         if self._storage is not None:
-            kept = self._storage.tensor[..., : self.length + SPARE_AFTER_SELECT, :]
-            chosen._storage = _Storage(kept.index_select(2, index), filled=self.length)
+            room = self.length + SPARE_AFTER_SELECT
+            layers = [layer[..., :room, :].index_select(1, index) for layer in self._storage.layers]
+            chosen._storage = _Storage(layers, filled=self.length)
         if self.lengths is not None:
             chosen.lengths = self.lengths.index_select(0, index)
         return chosen
@@ -127,7 +130,7 @@ class KeyValueCache:
 
     def _append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         assert self._storage is not None, "advance first"
-        key_store, value_store = self._storage.tensor[layer]  # (B, H, capacity, Dh) each
+        key_store, value_store = self._storage.layers[layer]  # (B, H, capacity, Dh) each
         if self.lengths is None:
             start = self.length - self._new
             key_store[:, :, start : self.length] = keys
@@ -163,7 +166,11 @@ class LayerCache(NamedTuple):
 
 
 class _Storage:
-    """The tensor that several caches may share, and how far it has been written."""
+    """The tensors that several caches may share, and how far they have been written.
 
-    def __init__(self, tensor: Tensor, filled: int = 0) -> None:
-        self.tensor, self.filled = tensor, filled
+    One for each layer rather than one for all: memory this size is handed out again at once, while a tensor of tens of
+    megabytes comes fresh, and empty, from the system at every `select`.
+    """
+
+    def __init__(self, layers: list[Tensor], filled: int = 0) -> None:
+        self.layers, self.filled = layers, filled

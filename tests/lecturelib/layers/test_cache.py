@@ -42,7 +42,7 @@ def test_cache_appends_in_place_until_a_search_branches():
     assert first._storage is cache._storage
     second, held_second = extend(cache, second_new)
     assert second._storage is not cache._storage
-    still = first._storage.tensor[..., :4, :]  # (layers, 2, B, H, 4, Dh)
+    still = torch.stack(first._storage.layers)[..., :4, :]  # (layers, 2, B, H, 4, Dh)
     assert torch.equal(still, torch.stack(before))
     for held, new, other in zip(held_second, second_new, before, strict=True):
         assert torch.equal(held[:, :, :, 3:], new)
