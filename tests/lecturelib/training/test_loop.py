@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lecturelib.training import NonFiniteError, TrainConfig, train
+from lecturelib.training import NonFiniteError, TrainConfig, next_token_loss, target_loss, train
 
 
 def model_and_batches(dropout: float = 0.0) -> tuple[nn.Module, list[tuple[Tensor, Tensor]]]:
@@ -87,3 +87,87 @@ def test_train_rejects_an_iterator() -> None:
 def test_config_names_the_wrong_field(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{field}="):
         TrainConfig(**{"steps": 1, field: value})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_train_in_mixed_precision_learns_the_same(precision: str) -> None:
+    model, batches = model_and_batches()
+    twin = copy.deepcopy(model)
+    seen = set()
+
+    def watched(model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        x, y = batch
+        out = model(x)
+        seen.add(out.dtype)
+        return (out.float() - y).square().mean()
+
+    low = train(model, batches, watched, TrainConfig(steps=60, learning_rate=1e-2, precision=precision, device="cpu"))  # type: ignore[arg-type]
+    full = train(twin, batches, squared_error, TrainConfig(steps=60, learning_rate=1e-2, device="cpu"))
+    assert seen == {{"bf16": torch.bfloat16, "fp16": torch.float16}[precision]}
+    assert low["loss"][-12:] == pytest.approx(full["loss"][-12:], rel=0.1)
+    assert low["grad_norm"][-12:] == pytest.approx(full["grad_norm"][-12:], rel=0.25)  # unscaled before it is measured
+
+
+def test_train_clips_to_the_norm_asked_for() -> None:
+    model, batches = model_and_batches()
+    before = weights(model)
+    config = TrainConfig(steps=1, clip=0.01, device="cpu")
+    history = train(model, batches, squared_error, config, optimizer=lambda m: torch.optim.SGD(m.parameters(), lr=1.0))
+    assert history["grad_norm"][0] > 0.1
+    assert float((weights(model) - before).norm()) == pytest.approx(0.01, rel=1e-3)
+
+
+def test_train_follows_the_schedule_and_decays_matrices_only() -> None:
+    model, batches = model_and_batches()
+    model[0].weight.data.fill_(1.0)
+    config = TrainConfig(
+        steps=3, learning_rate=0.1, weight_decay=0.5, schedule=lambda step: 1 / (step + 1), device="cpu"
+    )
+    history = train(model, batches, lambda m, batch: 0 * squared_error(m, batch), config)
+    assert history["learning_rate"] == pytest.approx([0.1, 0.05, 0.1 / 3])
+    decayed = (1 - 0.1 * 0.5) * (1 - 0.05 * 0.5) * (1 - 0.1 / 3 * 0.5)
+    assert model[0].weight[0, 0].item() == pytest.approx(decayed, rel=1e-5)
+
+
+def test_train_stops_early_and_leaves_the_mode_as_it_was() -> None:
+    model, batches = model_and_batches()
+    model.eval()
+    values = iter([3.0, 2.0, 2.5, 2.5, 0.0])
+    config = TrainConfig(steps=50, evaluate_every=2, patience=2, monitor="error", device="cpu")
+    history = train(model, batches, squared_error, config, evaluate=lambda model: {"error": next(values)})
+    assert (history.stop, len(history)) == ("early stop", 8)
+    assert history["eval_error"] == [3.0, 2.0, 2.5, 2.5]
+    assert history.steps_of("eval_error") == [1, 3, 5, 7]
+    assert not model.training
+    with pytest.raises(ValueError, match="monitor='loss' is not what evaluate returned: error"):
+        train(model, batches, squared_error, TrainConfig(steps=1, device="cpu"), evaluate=lambda model: {"error": 1.0})
+
+
+def test_train_rejects_a_loss_that_is_no_scalar_and_a_frozen_model() -> None:
+    model, batches = model_and_batches()
+    with pytest.raises(ValueError, match=r"scalar.*shape \(3, 2\)"):
+        train(model, batches, lambda m, batch: m(batch[0]), TrainConfig(steps=1, device="cpu"))
+    with pytest.raises(ValueError, match="no parameter to train"):
+        train(model.requires_grad_(False), batches, squared_error, TrainConfig(steps=1, device="cpu"))
+
+
+def test_losses_count_tokens_and_leave_out_padding() -> None:
+    from lecturelib.tokens import LanguageBatch, collate_pairs
+
+    table = nn.Embedding(9, 9)
+    tokens = torch.tensor([[1, 2, 3], [4, 5, 6]])
+    mean, count = next_token_loss(table, LanguageBatch(tokens, tokens + 1))
+    assert count == 6
+    expected = torch.stack([table(t).log_softmax(-1)[t + 1] for t in tokens.flatten()]).mean()
+    torch.testing.assert_close(mean, -expected)
+
+    class Copy(nn.Module):
+        def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
+            return table(target_in)
+
+    pairs = [([3], [4, 5, 6]), ([3, 4], [7])]
+    special = {"pad_id": 0, "bos_id": 1, "eos_id": 2}
+    mean, count = target_loss(Copy(), collate_pairs(pairs, **special))
+    alone = [target_loss(Copy(), collate_pairs([pair], **special)) for pair in pairs]
+    assert (count, [c for _, c in alone]) == (6, [4, 2])
+    torch.testing.assert_close(mean, (4 * alone[0][0] + 2 * alone[1][0]) / 6)
