@@ -43,7 +43,8 @@ def suites() -> list[Suite]:
     chapters = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "book").glob("*.ipynb"))
     build = ("build", "book", "--all", "--config", "_config.yml", "--path-output", ".", "-W", "-n", "--keep-going")
     papermill = "tests/book/test_papermill.py"
-    browser = ("tests/book/test_site.py", "tests/book/test_explorers.py")
+    explorers = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "book").glob("test_explorers*.py"))
+    browser = ("tests/book/test_site.py", *explorers)
     return [
         Suite("lint", (str(BIN / "ruff"), "check", "."), r"(All checks passed)"),
         Suite("format", (str(BIN / "ruff"), "format", "--check", "."), r"(\d+) files? already formatted"),

@@ -12,31 +12,6 @@ KEYS = ["he", "didn't", "know", "the", "answer"]
 WEIGHTS = (3 * torch.randn(2, 3, 4, 5, generator=torch.Generator().manual_seed(1))).softmax(dim=-1)
 
 
-@pytest.fixture
-def open_page(browser, tmp_path):
-    """Show an explorer alone on a page; whatever the page complains about or fetches fails the test."""
-    contexts, complaints = [], []
-
-    def show(explorer, copies=1, **context_options):
-        path = tmp_path / "page.html"
-        body = explorer._repr_html_() * copies
-        path.write_text(f"<!doctype html><meta charset=utf-8><title>t</title><body>{body}", encoding="utf-8")
-        context = browser.new_context(**context_options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(10_000)
-        page.on("console", lambda message: complaints.append(message.text))
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: complaints.append(request.url) if "file:" not in request.url else None)
-        page.goto(path.as_uri())
-        return page
-
-    yield show
-    for context in contexts:
-        context.close()
-    assert complaints == []
-
-
 def shown_weights(page):
     return [float(text) for text in page.locator("table.bars td.number").all_inner_texts()]
 
