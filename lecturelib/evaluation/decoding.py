@@ -118,7 +118,6 @@ class Sampler:
         return probabilities, tokens
 
 
-@torch.no_grad()
 def decode(
     model: Any, start: Start, *, max_len: int, choose: Choose = greedy, eos_id: int | None = None, pad_id: int = 0
 ) -> Decoded:
@@ -131,11 +130,17 @@ def decode(
         eos_id: the token that ends a row; None goes on to max_len
         pad_id: what fills a row after its end
     """
+    with torch.inference_mode():  # faster than no_grad by a few percent; a model must not keep tensors made in here
+        ids, lengths = _decode(model, start, max_len, choose, eos_id, pad_id)
+    return Decoded(ids.clone(), lengths.clone())  # ordinary tensors again, which may be changed in place
+
+
+def _decode(
+    model: Any, start: Start, max_len: int, choose: Choose, eos_id: int | None, pad_id: int
+) -> tuple[Tensor, Tensor]:
     batch, device = start.logits.shape[0], start.logits.device
     if max_len < 1 or batch == 0:
-        return Decoded(
-            torch.full((batch, 0), pad_id, device=device), torch.zeros(batch, dtype=torch.int64, device=device)
-        )
+        return torch.full((batch, 0), pad_id, device=device), torch.zeros(batch, dtype=torch.int64, device=device)
     logits, state = start
     tokens = choose(logits)
     chosen = [tokens]
@@ -145,7 +150,7 @@ def decode(
             tokens = choose(logits)
             chosen.append(tokens)
         ids = torch.stack(chosen, dim=1)  # (B, T)
-        return Decoded(ids, torch.full((batch,), max_len, device=device))
+        return ids, torch.full((batch,), max_len, device=device)
     running = tokens != eos_id  # (B,)
     lengths = torch.ones(batch, dtype=torch.int64, device=device)
     while len(chosen) < max_len and bool(running.any()):
@@ -154,7 +159,7 @@ def decode(
         chosen.append(tokens)
         lengths += running
         running = running & (tokens != eos_id)
-    return Decoded(torch.stack(chosen, dim=1), lengths)
+    return torch.stack(chosen, dim=1), lengths
 
 
 @torch.no_grad()
