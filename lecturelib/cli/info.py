@@ -76,7 +76,7 @@ def _inputs(recipe: Recipe, batch: int, length: int) -> tuple[Any, ...]:
 
     tokens = torch.zeros(batch, length, dtype=torch.int64)
     if recipe.kind == "pairs":
-        return tokens, torch.full((batch,), length), tokens
+        return tokens, torch.full((batch,), length) if recipe.needs_content else None, tokens
     return (tokens,)
 
 
