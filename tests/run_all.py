@@ -64,7 +64,11 @@ def run(suite: Suite, scratch: Path) -> Outcome:
     print(f"\n=== {suite.name}: {' '.join(suite.command)}", flush=True)
     report = scratch / f"{suite.name}.xml"
     command = suite.command if suite.count else (*suite.command, f"--junit-xml={report}")
-    environment = os.environ | {"LECTURELIB_SITE": str(SITE), "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}"}
+    environment = os.environ | {
+        "LECTURELIB_SITE": str(SITE),
+        "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
+        "OMP_NUM_THREADS": "1",  # suites run two processes side by side; more threads would only wait for each other
+    }
     start = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
