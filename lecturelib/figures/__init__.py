@@ -4,6 +4,7 @@ from lecturelib.figures.attention_explorer import AttentionExplorer
 from lecturelib.figures.explorer import Explorer
 from lecturelib.figures.glue import glue
 from lecturelib.figures.live import live
+from lecturelib.figures.ngram_explorer import NGramExplorer
 from lecturelib.figures.picture import Picture, house_style, new_figure
 from lecturelib.figures.plots import attention_map, draw_lines, line_plot, sequence_grid
 from lecturelib.figures.softmax_explorer import SoftmaxExplorer
@@ -11,6 +12,7 @@ from lecturelib.figures.softmax_explorer import SoftmaxExplorer
 __all__ = [
     "AttentionExplorer",
     "Explorer",
+    "NGramExplorer",
     "Picture",
     "SoftmaxExplorer",
     "attention_map",
