@@ -66,4 +66,4 @@ $(PEERS): $(INSTALLED) tests/requirements.txt
 	@touch $@
 
 system-packages:
-	@sh tests/system_packages.sh chromium:chromium bwrap:bubblewrap
+	@sh tests/system_packages.sh

@@ -86,7 +86,8 @@ def run(suite: Suite, scratch: Path) -> Outcome:
         passed, failed, skipped = (counted, 0, 0) if returncode == 0 else (0, 1, 0)
     else:
         passed, failed, skipped = count_tests(report)
-    if returncode == 0 and passed == 0:  # a suite that ran nothing has shown nothing
+    may_skip = os.environ.get("ALLOW_SKIPS") == "1" and skipped
+    if returncode == 0 and passed == 0 and not may_skip:  # a suite that ran nothing has shown nothing
         returncode, failed = 1, 1
     return Outcome(suite.name, passed, failed, skipped, seconds, returncode)
 

@@ -108,11 +108,11 @@ def test_student_text_never_becomes_markup(rubric):
         assert not [name for _, attributes in tags.seen for name, _ in attributes if name.startswith("on")]
 
 
-def test_student_text_does_not_run_in_a_browser(rubric, tmp_path, chromium):
+def test_student_text_does_not_run_in_a_browser(rubric, tmp_path, browser):
     for name, html in evil_pages(rubric).items():
         path = tmp_path / f"{name}.html"
         path.write_text(html, encoding="utf-8")
-        page = chromium.new_page()
+        page = browser.new_page()
         dialogs, requests = [], []
         page.on("dialog", lambda dialog, seen=dialogs: (seen.append(dialog.message), dialog.dismiss()))
         page.on("request", lambda request, seen=requests: seen.append(request.url))
@@ -124,12 +124,12 @@ def test_student_text_does_not_run_in_a_browser(rubric, tmp_path, chromium):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_feedback_and_items_are_accessible(rubric, tmp_path, chromium, axe_source, scheme):
+def test_feedback_and_items_are_accessible(rubric, tmp_path, browser, axe_source, scheme):
     rows = [graded(rubric, "ada", (False, False, True, False)), graded(rubric, "bo", (True, True, True, True))]
     for name, html in {"f": feedback_page(rubric, rows[0]), "i": items_page(rubric, rows)}.items():
         path = tmp_path / f"{name}.html"
         path.write_text(html.replace("default-src 'none'", "default-src 'unsafe-inline'"), encoding="utf-8")
-        page = chromium.new_page(color_scheme=scheme, bypass_csp=True)
+        page = browser.new_page(color_scheme=scheme, bypass_csp=True)
         page.goto(path.as_uri())
         page.add_script_tag(content=axe_source)
         report = page.evaluate("axe.run()")

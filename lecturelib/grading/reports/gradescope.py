@@ -3,7 +3,7 @@
 import io
 import json
 import zipfile
-from importlib.metadata import requires
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import lecturelib
@@ -66,4 +66,8 @@ def autograder_zip(rubric_file: Path) -> bytes:
 
 def _requirements() -> list[str]:
     """What lecturelib itself needs, without the extras for the book and for development."""
-    return [requirement for requirement in requires("lecturelib") or [] if "extra ==" not in requirement]
+    try:
+        needed = requires("lecturelib") or []
+    except PackageNotFoundError as error:
+        raise ValueError("install lecturelib first (pip install --editable .), so that its needs are known") from error
+    return [requirement for requirement in needed if "extra ==" not in requirement]
