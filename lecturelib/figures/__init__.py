@@ -1,6 +1,7 @@
 """Plots and kernel-free explorers, readable in light and dark."""
 
 from lecturelib.figures.attention_explorer import AttentionExplorer
+from lecturelib.figures.beam_explorer import BeamExplorer
 from lecturelib.figures.explorer import Explorer
 from lecturelib.figures.glue import glue
 from lecturelib.figures.live import live
@@ -11,6 +12,7 @@ from lecturelib.figures.softmax_explorer import SoftmaxExplorer
 
 __all__ = [
     "AttentionExplorer",
+    "BeamExplorer",
     "Explorer",
     "NGramExplorer",
     "Picture",
