@@ -119,7 +119,8 @@ class MultiHeadAttention(nn.Module):
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must be in [0, 1), got {dropout}")
         kv_dim = d_model if kv_dim is None else kv_dim
-        self.d_model, self.num_heads, self.dropout = d_model, num_heads, dropout
+        self.d_model, self.num_heads, self.kv_dim, self.dropout = d_model, num_heads, kv_dim, dropout
+        self.head_dim = d_model // num_heads
         self.query_proj = nn.Linear(d_model, d_model, bias=bias)
         self.key_proj = nn.Linear(kv_dim, d_model, bias=bias)
         self.value_proj = nn.Linear(kv_dim, d_model, bias=bias)
@@ -238,10 +239,12 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(self._merge(attended))  # (B, Tq, D)
 
     def _check_widths(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        if query is key is value and query.dim() == 3 and query.shape[2] == self.d_model == self.kv_dim:
+            return  # self-attention, as a rule
         for name, tensor, width in (
             ("query", query, self.d_model),
-            ("key", key, self.key_proj.in_features),
-            ("value", value, self.value_proj.in_features),
+            ("key", key, self.kv_dim),
+            ("value", value, self.kv_dim),
         ):
             if tensor.dim() != 3 or tensor.shape[-1] != width:
                 raise ValueError(f"{name} must be (batch, length, {width}), got {tuple(tensor.shape)}")
@@ -256,12 +259,11 @@ class MultiHeadAttention(nn.Module):
         return torch.arange(num_keys - num_queries, num_keys, device=query.device)  # (Tq,)
 
     def _split(self, x: Tensor) -> Tensor:
-        batch, length, d_model = x.shape
-        return x.view(batch, length, self.num_heads, d_model // self.num_heads).transpose(1, 2)  # (B, H, T, Dh)
+        batch, length, _ = x.shape
+        return x.view(batch, length, self.num_heads, self.head_dim).transpose(1, 2)  # (B, H, T, Dh)
 
     def _merge(self, x: Tensor) -> Tensor:
-        batch, num_heads, length, head_dim = x.shape
-        return x.transpose(1, 2).reshape(batch, length, num_heads * head_dim)  # (B, T, D)
+        return x.transpose(1, 2).flatten(2)  # (B, T, D)
 
     @torch.no_grad()
     def load_torch(self, module: nn.MultiheadAttention) -> "MultiHeadAttention":

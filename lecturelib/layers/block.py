@@ -36,7 +36,8 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Two matrices with a bend between them."""
-        return self.narrow(self.dropout(self.activation(self.widen(x))))
+        hidden = self.activation(self.widen(x))
+        return self.narrow(self.dropout(hidden) if self.training else hidden)
 
 
 class Wiring(nn.Module):
@@ -83,7 +84,7 @@ class PreNorm(Wiring):
 
     def join(self, x: Tensor, out: Tensor) -> Tensor:
         """The stream plus the output, not normalised."""
-        return x + self.dropout(out)
+        return x + (self.dropout(out) if self.training else out)
 
     @staticmethod
     def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:
@@ -104,7 +105,7 @@ class PostNorm(Wiring):
 
     def join(self, x: Tensor, out: Tensor) -> Tensor:
         """The sum, normalised."""
-        return self.norm(x + self.dropout(out))
+        return self.norm(x + (self.dropout(out) if self.training else out))
 
     @staticmethod
     def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:

@@ -130,17 +130,18 @@ class KeyValueCache:
 
     def _append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         assert self._storage is not None, "advance first"
-        key_store, value_store = self._storage.layers[layer]  # (B, H, capacity, Dh) each
+        all_keys, all_values = self._storage.layers[layer][..., : self.length, :].unbind()  # (B, H, Tk, Dh) each
         if self.lengths is None:
             start = self.length - self._new
-            key_store[:, :, start : self.length] = keys
-            value_store[:, :, start : self.length] = values
+            all_keys[:, :, start:] = keys
+            all_values[:, :, start:] = values
         else:
             row = torch.arange(keys.shape[0], device=keys.device)[:, None]  # (B, 1)
-            key_store[row, :, self.positions] = keys.transpose(1, 2).to(key_store.dtype)  # (B, T, H, Dh)
-            value_store[row, :, self.positions] = values.transpose(1, 2).to(key_store.dtype)
-        # (B, H, Tk, Dh) each; the cast does nothing unless autocast was switched on or off between two steps
-        return key_store[:, :, : self.length].to(keys.dtype), value_store[:, :, : self.length].to(values.dtype)
+            all_keys[row, :, self.positions] = keys.transpose(1, 2).to(all_keys.dtype)  # (B, T, H, Dh)
+            all_values[row, :, self.positions] = values.transpose(1, 2).to(all_keys.dtype)
+        if all_keys.dtype == keys.dtype:
+            return all_keys, all_values
+        return all_keys.to(keys.dtype), all_values.to(values.dtype)  # autocast came or went between two steps
 
     def _copy(self) -> "KeyValueCache":
         num_layers, _, num_heads, head_dim = self._shape

@@ -27,7 +27,7 @@ def check_ids(tokens: Tensor, vocab_size: int, name: str = "tokens") -> None:
         raise ValueError(f"{name} must be integer token ids, got {tokens.dtype}")
     if torch.compiler.is_compiling() or tokens.device.type != "cpu" or not tokens.numel():
         return
-    low, high = int(tokens.min()), int(tokens.max())
+    low, high = (int(end) for end in tokens.aminmax())
     if low < 0 or high >= vocab_size:
         wrong = low if low < 0 else high
         raise ValueError(f"{name} must be ids from 0 to {vocab_size - 1}, got {wrong}; was another vocabulary used?")

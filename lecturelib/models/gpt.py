@@ -197,7 +197,7 @@ class GPT(nn.Module):
         if self.positions is not None:
             where = torch.arange(tokens.shape[1], device=tokens.device) if where is None else where
             x = x + self.positions(where).to(x.dtype)
-        return self.dropout(x)
+        return self.dropout(x) if self.training else x
 
     def _check(self, tokens: Tensor) -> None:
         check_tokens(tokens, self.config.vocab_size)
