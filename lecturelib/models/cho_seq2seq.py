@@ -52,7 +52,8 @@ class ChoSeq2Seq(nn.Module):
     Paper: Cho et al. 2014 [cho2014learning], Section 2.2 and Appendix A.
     Differs: the GRU is torch's, whose reset gate works after the product with h and not on the share of c; the
     embeddings are full, where the paper factors large matrices to rank 100; biases throughout; dropout of
-    embeddings. Because c is the same at all steps, both GRUs run on torch's fused kernel.
+    embeddings. Initial weights are torch's: the paper draws them with deviation 0.01, and makes the recurrent
+    matrices orthogonal. Because c is the same at all steps, both GRUs run on torch's fused kernel.
 
     Shapes: source (B, Ts), source_lengths (B,), target_in (B, Tt) -> logits (B, Tt, V)
     """
