@@ -11,11 +11,15 @@ from lecturelib.layers.block import WIRINGS, Block, DecoderBlock, FeedForward, P
 from lecturelib.layers.cache import KeyValueCache
 from lecturelib.layers.cells import GRU, LSTM, RNN, Cell
 from lecturelib.layers.cells_searched import MUT1, MUT2, MUT3, NASCell
+from lecturelib.layers.initialisation import initialise, truncated_normal_
 from lecturelib.layers.lora import LoRALinear, add_lora, lora_parameters, merge_lora
 from lecturelib.layers.masks import causal_mask, padding_mask
+from lecturelib.layers.patches import GridPositions, PatchEmbedding, interpolate_positions
 from lecturelib.layers.positions import LearnedPositions, SinusoidalPositions
 from lecturelib.layers.recurrent import Recurrent, Trace, gradient_norms, reverse_sequences
+from lecturelib.layers.residual import LayerScale, StochasticDepth, depth_rates
 from lecturelib.layers.state import Decodable, DecodingState, detach_state, select_rows
+from lecturelib.layers.windows import WindowAttention, merge_windows, partition_windows, relative_index, shift_mask
 
 __all__ = [
     "GRU",
@@ -34,11 +38,14 @@ __all__ = [
     "DecoderBlock",
     "DecodingState",
     "FeedForward",
+    "GridPositions",
     "KeyValueCache",
+    "LayerScale",
     "LearnedPositions",
     "LoRALinear",
     "MultiHeadAttention",
     "NASCell",
+    "PatchEmbedding",
     "PostNorm",
     "PreNorm",
     "Recurrent",
@@ -46,16 +53,26 @@ __all__ = [
     "RelativePositions",
     "RotaryPositions",
     "SinusoidalPositions",
+    "StochasticDepth",
     "Trace",
+    "WindowAttention",
     "Wiring",
     "add_lora",
     "causal_mask",
+    "depth_rates",
     "detach_state",
     "dot_product_attention",
     "gradient_norms",
+    "initialise",
+    "interpolate_positions",
     "lora_parameters",
     "merge_lora",
+    "merge_windows",
     "padding_mask",
+    "partition_windows",
+    "relative_index",
     "reverse_sequences",
     "select_rows",
+    "shift_mask",
+    "truncated_normal_",
 ]

@@ -50,12 +50,16 @@ class Wiring(nn.Module):
         d_model: width of the stream
         dropout: of the sublayer's output
         eps: of the layer norm
+        branch: what the output passes through before it is added, such as `StochasticDepth` or `LayerScale`
     """
 
-    def __init__(self, d_model: int, *, dropout: float = 0.0, eps: float = 1e-5) -> None:
+    def __init__(
+        self, d_model: int, *, dropout: float = 0.0, eps: float = 1e-5, branch: nn.Module | None = None
+    ) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model, eps=eps)
         self.dropout = nn.Dropout(dropout)
+        self.branch = branch
 
     def enter(self, x: Tensor) -> Tensor:
         """What the sublayer reads."""
@@ -64,6 +68,11 @@ class Wiring(nn.Module):
     def join(self, x: Tensor, out: Tensor) -> Tensor:
         """The stream after the sublayer's output has been added."""
         raise NotImplementedError
+
+    def through_branch(self, out: Tensor) -> Tensor:
+        """The sublayer's output after dropout and the branch, both skipped where they would change nothing."""
+        out = self.dropout(out) if self.training else out
+        return out if self.branch is None else self.branch(out)
 
     @staticmethod
     def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:
@@ -84,7 +93,7 @@ class PreNorm(Wiring):
 
     def join(self, x: Tensor, out: Tensor) -> Tensor:
         """The stream plus the output, not normalised."""
-        return x + (self.dropout(out) if self.training else out)
+        return x + self.through_branch(out)
 
     @staticmethod
     def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:
@@ -105,7 +114,7 @@ class PostNorm(Wiring):
 
     def join(self, x: Tensor, out: Tensor) -> Tensor:
         """The sum, normalised."""
-        return self.norm(x + (self.dropout(out) if self.training else out))
+        return self.norm(x + self.through_branch(out))
 
     @staticmethod
     def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:

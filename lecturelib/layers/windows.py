@@ -1,0 +1,199 @@
+"""Attention inside windows of a grid: cut, shift, mask, attend, and put back; shared by Swin and Swin V2."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lecturelib.layers.attention import MultiHeadAttention
+from lecturelib.layers.cache import LayerCache
+
+Window = tuple[int, int]
+
+
+def partition_windows(x: Tensor, window: Window) -> Tensor:
+    """Cut a grid into windows that do not overlap, row of windows by row of windows.
+
+    Paper: Liu et al. 2021 [liu2021swin], Section 3.2.
+    Differs: nothing.
+
+    Shapes: (B, rows, columns, D) -> (B · windows, window rows · window columns, D)
+    """
+    batch, rows, columns, d_model = x.shape
+    height, width = window
+    if rows % height or columns % width:
+        raise ValueError(
+            f"windows of {height} × {width} do not tile a grid of {rows} × {columns}; pad the grid first, or choose "
+            "sides that divide it"
+        )
+    x = x.view(batch, rows // height, height, columns // width, width, d_model)  # (B, down, h, across, w, D)
+    return x.transpose(2, 3).reshape(-1, height * width, d_model)  # (B · down · across, h · w, D)
+
+
+def merge_windows(windows: Tensor, window: Window, grid: tuple[int, int]) -> Tensor:
+    """Put windows back where `partition_windows` cut them.
+
+    Shapes: (B · windows, window rows · window columns, D) -> (B, rows, columns, D)
+    """
+    (height, width), (rows, columns) = window, grid
+    down, across, d_model = rows // height, columns // width, windows.shape[-1]
+    batch = windows.shape[0] // (down * across)
+    x = windows.view(batch, down, across, height, width, d_model)  # (B, down, across, h, w, D)
+    return x.transpose(2, 3).reshape(batch, rows, columns, d_model)  # (B, rows, columns, D)
+
+
+def shift_mask(grid: tuple[int, int], window: Window, shift: Window, device: torch.device | None = None) -> Tensor:
+    """Who may attend to whom in a grid that was rolled by `shift`: only patches that were neighbours before.
+
+    Rolling puts the top rows below the bottom ones. The last windows then hold up to four patches of the picture that
+    never touched: each attends within its own, and windows keep their number and their size.
+
+    Paper: Liu et al. 2021 [liu2021swin], Section 3.2 and Figure 4.
+    Differs: nothing.
+
+    Args:
+        grid: rows and columns, multiples of the window's
+        window: its rows and columns
+        shift: how far the grid was rolled up, and to the left
+
+    Shapes: -> boolean (windows, T, T), T being the patches of one window; True = may attend
+    """
+    region = torch.zeros(grid, dtype=torch.long, device=device)
+    for axis, (size, side, step) in enumerate(zip(grid, window, shift, strict=True)):
+        if step:
+            where = torch.arange(size, device=device)
+            part = (where >= size - side).long() + (where >= size - step).long()  # 0, then 1, then 2 that came round
+            region = 3 * region + (part[:, None] if axis == 0 else part)
+    of_window = partition_windows(region[None, :, :, None], window).squeeze(-1)  # (windows, T)
+    return of_window[:, :, None] == of_window[:, None, :]
+
+
+class WindowAttention(nn.Module):
+    """Attend within windows of a grid, the windows shifted or not; a mixer for `Block`.
+
+    The cost is linear in the number of patches: each sees the same few others, however large the picture.
+
+    Paper: Liu et al. 2021 [liu2021swin], Section 3.2.
+    Differs: nothing. A grid that the windows do not tile is padded with zeros on the right and below, which are
+    attended to like patches, as in the authors' detection code. An axis that fits in one window is not shifted.
+
+    Args:
+        attention: what happens inside a window
+        window: rows and columns of a window
+        shift: rows and columns that the windows are moved by, (0, 0) for every other layer
+
+    Shapes: (B, rows, columns, D) -> (B, rows, columns, D)
+    """
+
+    def __init__(self, attention: MultiHeadAttention, window: Window, shift: Window = (0, 0)) -> None:
+        super().__init__()
+        if not all(0 <= step < side for step, side in zip(shift, window, strict=True)):
+            raise ValueError(f"a shift must be 0 or more and less than the window, got {shift} and {window}")
+        self.attention, self.window, self.shift = attention, window, shift
+
+    def forward(
+        self,
+        x: Tensor,
+        key: Tensor | None = None,
+        value: Tensor | None = None,
+        mask: Tensor | None = None,
+        *,
+        is_causal: bool = False,
+        need_weights: bool = False,
+        cache: LayerCache | None = None,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Self-attention only: patches of a window attend to each other.
+
+        Shapes: -> (B, rows, columns, D), or a pair with the weights (B · windows, H, T, T)
+        """
+        if key is not None or value is not None or mask is not None or is_causal or cache is not None:
+            raise ValueError("windows of a grid attend to themselves: no key, value, mask, causality or cache")
+        if x.dim() != 4:
+            raise ValueError(f"a grid must be (batch, rows, columns, width), got {tuple(x.shape)}")
+        rows, columns = x.shape[1:3]
+        padding = [-size % side for size, side in zip((rows, columns), self.window, strict=True)]
+        if any(padding):
+            x = F.pad(x, (0, 0, 0, padding[1], 0, padding[0]))
+        grid = (rows + padding[0], columns + padding[1])
+        shift = self.effective_shift((rows, columns))
+        allowed = None
+        if any(shift):
+            x = x.roll((-shift[0], -shift[1]), dims=(1, 2))
+            allowed = shift_mask(grid, self.window, shift, x.device).repeat(len(x), 1, 1)  # (B · windows, T, T)
+        attended = self.attention(partition_windows(x, self.window), mask=allowed, need_weights=need_weights)
+        out, weights = attended if isinstance(attended, tuple) else (attended, None)
+        out = merge_windows(out, self.window, grid)  # (B, rows, columns, D), padding included
+        if any(shift):
+            out = out.roll(shift, dims=(1, 2))
+        if any(padding):
+            out = out[:, :rows, :columns]
+        return out if weights is None else (out, weights)
+
+    def effective_shift(self, grid: tuple[int, int]) -> Window:
+        """The shift that a grid of this many rows and columns gets."""
+        return (
+            self.shift[0] if grid[0] > self.window[0] else 0,
+            self.shift[1] if grid[1] > self.window[1] else 0,
+        )
+
+
+def relative_index(window: Window) -> Tensor:
+    """For each pair of patches of a window, which of the (2h - 1)(2w - 1) offsets lies between them.
+
+    Paper: Liu et al. 2021 [liu2021swin], Section 3.2.
+    Differs: nothing; the offset is query minus key, rows first, and the most negative one is number 0.
+
+    Shapes: -> (T, T), T = h · w
+    """
+    height, width = window
+    row, column = torch.arange(height).repeat_interleave(width), torch.arange(width).repeat(height)  # (T,) each
+    down = row[:, None] - row + height - 1  # (T, T), 0 ... 2h - 2
+    across = column[:, None] - column + width - 1
+    return down * (2 * width - 1) + across
+
+
+def join_neighbours(x: Tensor) -> Tensor:
+    """Put 2 × 2 patches side by side in one vector, padding an odd side with zeros: the first half of patch merging.
+
+    Paper: Liu et al. 2021 [liu2021swin], Section 3.1.
+    Differs: nothing; of the four, the lower one comes before the right one, as in the authors' code.
+
+    Shapes: (B, rows, columns, D) -> (B, rows / 2, columns / 2, 4 · D)
+    """
+    x = F.pad(x, (0, 0, 0, x.shape[2] % 2, 0, x.shape[1] % 2)) if x.shape[1] % 2 or x.shape[2] % 2 else x
+    batch, rows, columns, d_model = x.shape
+    x = x.reshape(batch, rows // 2, 2, columns // 2, 2, d_model)  # (B, rows / 2, 2, columns / 2, 2, D)
+    return x.permute(0, 1, 3, 4, 2, 5).flatten(3)  # (B, rows / 2, columns / 2, 4 · D), down before across
+
+
+class Stage(nn.Module):
+    """Blocks at one resolution of a pyramid, after the step that made that resolution.
+
+    Paper: Liu et al. 2021 [liu2021swin], Section 3.1 and Figure 3.
+    Differs: merging is counted to the stage that it leads to.
+
+    Args:
+        merging: halves the sides of the grid; none in the first stage
+        blocks: each (B, rows, columns, D) -> (B, rows, columns, D)
+    """
+
+    def __init__(self, merging: nn.Module | None, blocks: list[nn.Module]) -> None:
+        super().__init__()
+        self.merging = merging
+        self.blocks = nn.ModuleList(blocks)
+
+    def forward(self, x: Tensor, *, need_weights: bool = False) -> tuple[Tensor, list[Tensor]]:
+        """Merge if there is merging, then every block in turn.
+
+        Shapes: (B, rows, columns, D) -> the same or half the sides and twice the width, and each block's weights
+        (B · windows, H, T, T) when asked for
+        """
+        if self.merging is not None:
+            x = self.merging(x)
+        all_weights = []
+        for block in self.blocks:
+            if need_weights:
+                x, weights = block(x, need_weights=True)
+                all_weights.append(weights)
+            else:
+                x = block(x)
+        return x, all_weights
