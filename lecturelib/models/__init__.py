@@ -2,17 +2,25 @@
 
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERT, BERTConfig, BERTPretraining
+from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
+from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
 from lecturelib.models.ngram import AddK, Interpolation, KneserNey, MarkovChain, NGramModel
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig, coverage_loss
 from lecturelib.models.recurrent_classifier import RecurrentClassifier, RecurrentClassifierConfig, RecurrentTagger
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
+from lecturelib.models.resnet import ResNet, ResNetConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.swin import Swin, SwinConfig
+from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
 from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.transformer_xl import TransformerXL, TransformerXLConfig
+from lecturelib.models.vit import ViT, ViTConfig
+from lecturelib.models.volo import OutlookAttention, Outlooker
 
 __all__ = [
     "BERT",
@@ -23,16 +31,23 @@ __all__ = [
     "BERTPretraining",
     "BahdanauConfig",
     "BahdanauSeq2Seq",
+    "CaiT",
+    "CaiTConfig",
     "ChoSeq2Seq",
     "ChoSeq2SeqConfig",
+    "DeiT",
     "GPTConfig",
     "Interpolation",
     "KneserNey",
+    "LeViTAttention",
+    "LeViTBlock",
     "LuongConfig",
     "LuongSeq2Seq",
     "MLPConfig",
     "MarkovChain",
     "NGramModel",
+    "OutlookAttention",
+    "Outlooker",
     "PointerGenerator",
     "PointerGeneratorConfig",
     "RecurrentClassifier",
@@ -40,11 +55,21 @@ __all__ = [
     "RecurrentLM",
     "RecurrentLMConfig",
     "RecurrentTagger",
+    "ResNet",
+    "ResNetConfig",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "Swin",
+    "SwinConfig",
+    "SwinV2",
+    "SwinV2Config",
     "Transformer",
     "TransformerConfig",
     "TransformerXL",
     "TransformerXLConfig",
+    "ViT",
+    "ViTConfig",
     "coverage_loss",
+    "hard_distillation_loss",
+    "soft_distillation_loss",
 ]

@@ -10,18 +10,27 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.layers import ALiBi, RotaryPositions
+from lecturelib.layers.patches import PatchEmbedding
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERTConfig, BERTPretraining
+from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
+from lecturelib.models.deit import DeiT
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from lecturelib.models.recurrent_classifier import RecurrentClassifier, RecurrentClassifierConfig, RecurrentTagger
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
+from lecturelib.models.resnet import ResNet, ResNetConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.swin import Swin, SwinConfig
+from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
 from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.transformer_xl import TransformerXL, TransformerXLConfig
+from lecturelib.models.vit import ViT, ViTConfig
+from lecturelib.models.volo import OutlookAttention, Outlooker
 
 B, TS, TT, T = 3, 5, 7, 6  # batch, source length, target length, length where there is only one
 SOURCE_VOCAB, VOCAB = 11, 13
@@ -184,6 +193,47 @@ def labels(cell: str) -> RecurrentClassifierConfig:
     return RecurrentClassifierConfig(vocab_size=VOCAB, num_classes=4, embedding_dim=9, hidden_dim=16, cell=cell)
 
 
+def seeing(
+    name: str, build: Callable[[], nn.Module], height: int = 8, width: int = 12, *, inductor: bool = False
+) -> Case:
+    """A model `forward(images) -> logits` of 4 classes, for pictures of 2 channels."""
+    return Case(
+        name=name,
+        build=build,
+        inputs=lambda generator: (torch.randn(B, 2, height, width, generator=generator),),
+        wrong=lambda inputs: (inputs[0][:, :1],),
+        wrong_match=rf"images must be \(batch, 2, height, width\), got \({B}, 1, {height}, {width}\)",
+        targets=lambda inputs, generator: ids(4, B)(generator),
+        inductor=inductor,
+    )
+
+
+PICTURES = {"image_size": (8, 12), "num_channels": 2, "num_classes": 4}
+VIT = ViTConfig(**PICTURES, patch_size=4, d_model=16, num_heads=4, num_layers=2)
+CAIT = CaiTConfig(**PICTURES, patch_size=4, d_model=16, num_heads=4, num_layers=2, layer_scale=0.1)
+PYRAMID = {"patch_size": 2, "d_model": 8, "num_heads": (2, 4), "num_layers": (2, 1), "window": 2}
+
+
+class OnPatches(nn.Module):
+    """A block between patches and a head, to be held to what models are held to."""
+
+    def __init__(self, block: nn.Module, *, flat: bool) -> None:
+        super().__init__()
+        self.patches, self.block, self.head = PatchEmbedding(2, 16, 4), block, nn.Linear(16, 4)
+        self.flat = flat
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = self.patches(images)
+        return self.head(self.block(x.flatten(1, 2) if self.flat else x).flatten(1, -2).mean(dim=1))
+
+
+def levit() -> nn.Module:
+    attention = LeViTAttention(16, 3, key_dim=5, value_dim=7, grid=(2, 3))
+    for norm in ((block := LeViTBlock(attention, 16)).narrow.norm, attention.out_proj.norm):
+        nn.init.ones_(norm.weight)  # they start at zero, and then nothing before them has a gradient
+    return OnPatches(block, flat=True)
+
+
 CASES = [
     Case(
         name="mlp",
@@ -239,7 +289,23 @@ CASES = [
         targets=bert_targets,
         pad=pad_bert,
     ),
+    seeing("vit", lambda: ViT(VIT), inductor=True),
+    seeing("deit", lambda: DeiT(VIT)),
+    seeing("deit-distilled", lambda: DeiT.distilled(VIT)),
+    seeing("cait", lambda: CaiT(CAIT)),
+    seeing("swin", lambda: Swin(SwinConfig(**PICTURES, **PYRAMID)), inductor=True),
+    seeing("swin-padded", lambda: Swin(SwinConfig(**PICTURES, **PYRAMID)), 11, 13),
+    seeing("swin-v2", lambda: SwinV2(SwinV2Config(**PICTURES, **PYRAMID))),
+    seeing("resnet", lambda: ResNet(ResNetConfig(num_channels=2, num_classes=4, d_model=6, blocks=1))),
+    seeing("levit-block", levit),
+    seeing("volo-outlooker", lambda: OnPatches(Outlooker(OutlookAttention(16, 4), 16, 18), flat=False)),
 ]
+
+
+@pytest.fixture
+def timm():
+    """The library of reference vision models, where it is installed."""
+    return pytest.importorskip("timm")
 
 
 SUBSETS = {

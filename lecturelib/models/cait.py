@@ -1,0 +1,209 @@
+"""CaiT: deeper. Patches first talk among themselves; then a class token reads them, and no longer disturbs them."""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lecturelib.layers.attention import MultiHeadAttention, masked_softmax
+from lecturelib.layers.block import Block, FeedForward, PreNorm
+from lecturelib.layers.checks import check_config, check_heads
+from lecturelib.layers.initialisation import initialise, truncated_normal_
+from lecturelib.layers.patches import GridPositions, PatchEmbedding, Size, check_divisible, pair
+from lecturelib.layers.residual import LayerScale, StochasticDepth
+from lecturelib.models.huggingface import Entry, Source, copy_weights, read_checkpoint
+from lecturelib.models.vit import named, timm_block
+
+EPS = 1e-6
+
+
+@dataclass(frozen=True, kw_only=True)
+class CaiTConfig:
+    """The sizes of a CaiT. `layer_scale` is where the scales of the residual branches start."""
+
+    image_size: Size = 224
+    patch_size: int = 16
+    num_channels: int = 3
+    num_classes: int = 1000
+    d_model: int
+    num_heads: int
+    num_layers: int
+    num_class_layers: int = 2
+    d_ff: int | None = None
+    drop_path: float = 0.0
+    layer_scale: float = 1e-5
+
+    def __post_init__(self) -> None:
+        sizes = ("patch_size", "num_channels", "num_classes", "d_model", "num_heads", "num_layers", "num_class_layers")
+        check_config(self, sizes=sizes if self.d_ff is None else (*sizes, "d_ff"), dropout=("drop_path",))
+        check_heads(self.d_model, self.num_heads, "CaiTConfig")
+        check_divisible(self.image_size, self.patch_size, "CaiTConfig: an image_size")
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Rows and columns of patches in a picture of `image_size`."""
+        height, width = pair(self.image_size)
+        return height // self.patch_size, width // self.patch_size
+
+
+CAIT_XXS24 = CaiTConfig(d_model=192, num_heads=4, num_layers=24, drop_path=0.05)
+CAIT_XXS36 = CaiTConfig(d_model=192, num_heads=4, num_layers=36, drop_path=0.1, layer_scale=1e-6)
+CAIT_XS24 = CaiTConfig(d_model=288, num_heads=6, num_layers=24, drop_path=0.05)
+CAIT_S24 = CaiTConfig(d_model=384, num_heads=8, num_layers=24, drop_path=0.1)
+CAIT_S36 = CaiTConfig(d_model=384, num_heads=8, num_layers=36, drop_path=0.2, layer_scale=1e-6)
+CAIT_M36 = CaiTConfig(d_model=768, num_heads=16, num_layers=36, drop_path=0.3, layer_scale=1e-6)
+
+
+class TalkingHeads(nn.Module):
+    """Let the heads mix their scores before the softmax, and their weights after it, with two small matrices.
+
+    A part of `MultiHeadAttention`, put where a positions part would be: both decide how heads attend.
+
+    Paper: Shazeer et al. 2020 [shazeer2020talking]; Touvron et al. 2021 [touvron2021cait], Section 4.1.
+    Differs: the two mixings have biases, as in CaiT's code. A bias after the softmax gives every weight a share, so
+    mixed weights need not sum to 1, and masked keys are kept out again after it.
+
+    Args:
+        num_heads: rows and columns of the matrices
+    """
+
+    def __init__(self, num_heads: int) -> None:
+        super().__init__()
+        self.before = nn.Linear(num_heads, num_heads)
+        self.after = nn.Linear(num_heads, num_heads)
+
+    def turn(self, heads: Tensor, positions: Tensor) -> Tensor:
+        """Queries and keys stay as they are."""
+        return heads
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        positions: Tensor,
+        *,
+        is_causal: bool,
+        dropout: float,
+        need_weights: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Attention whose (B, H, Tq, Tk) scores and weights are mixed over H; they are always stored."""
+        if is_causal:
+            causal = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
+            mask = causal if mask is None else causal & mask
+        scores = query * query.shape[-1] ** -0.5 @ key.transpose(-2, -1)  # (B, H, Tq, Tk)
+        weights = self._mix(self.after, masked_softmax(self._mix(self.before, scores), mask))
+        if mask is not None:
+            weights = weights.masked_fill(~mask, 0.0)
+        out = F.dropout(weights, dropout) @ value if dropout > 0 else weights @ value  # (B, H, Tq, Dh)
+        return (out, weights) if need_weights else out
+
+    @staticmethod
+    def _mix(matrix: nn.Linear, heads: Tensor) -> Tensor:
+        mixed = matrix.weight @ heads.flatten(2) + matrix.bias[:, None]  # (B, H, Tq · Tk)
+        return mixed.unflatten(2, heads.shape[2:])  # (B, H, Tq, Tk)
+
+
+class CaiT(nn.Module):
+    """Many layers in which patches attend to each other, then a few in which only a class token reads them.
+
+    A class-attention layer is a block that is asked about one token and remembers the patches: its query is the class
+    token alone, its keys are patches and class token, so its cost is linear in the number of patches.
+
+    Paper: Touvron et al. 2021 [touvron2021cait], Sections 2 and 3.
+    Differs: nothing.
+    """
+
+    def __init__(self, config: CaiTConfig) -> None:
+        super().__init__()
+        self.config = config
+        d_model, d_ff = config.d_model, config.d_ff or 4 * config.d_model
+        self.patches = PatchEmbedding(config.num_channels, d_model, config.patch_size)
+        self.positions = GridPositions(config.grid, d_model)
+        self.class_token = nn.Parameter(torch.zeros(1, 1, d_model))
+        self.blocks = nn.ModuleList(
+            Block(
+                MultiHeadAttention(d_model, config.num_heads, positions=TalkingHeads(config.num_heads)),
+                FeedForward(d_model, d_ff, activation=F.gelu),
+                partial(_wiring, d_model, config.layer_scale, config.drop_path),
+            )
+            for _ in range(config.num_layers)
+        )
+        self.class_blocks = nn.ModuleList(
+            Block(
+                MultiHeadAttention(d_model, config.num_heads),
+                FeedForward(d_model, d_ff, activation=F.gelu),
+                partial(_wiring, d_model, config.layer_scale, 0.0),
+            )
+            for _ in range(config.num_class_layers)
+        )
+        self.norm = nn.LayerNorm(d_model, eps=EPS)
+        self.head = nn.Linear(d_model, config.num_classes)
+        self.apply(initialise)
+        truncated_normal_(self.class_token)
+        truncated_normal_(self.positions.weight)
+
+    def forward(self, images: Tensor, *, need_weights: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+        """Logits of the classes, and what the class token attended to when asked for.
+
+        Shapes: images (B, channels, height, width) -> (B, classes), or a pair with each class layer's weights
+        (B, H, 1, N + 1), the class token's own being the last
+        """
+        grid = self.patches(images)  # (B, rows, columns, D)
+        x = grid.flatten(1, 2) + self.positions((grid.shape[1], grid.shape[2]))  # (B, N, D)
+        for block in self.blocks:
+            x = block(x)
+        token, all_weights = self.class_token.repeat(len(images), 1, 1), []  # (B, 1, D)
+        for block in self.class_blocks:
+            if need_weights:
+                token, weights = block(token, memory=x, need_weights=True)
+                all_weights.append(weights)
+            else:
+                token = block(token, memory=x)
+        logits = self.head(self.norm(token[:, 0]))
+        return (logits, all_weights) if need_weights else logits
+
+    def set_image_size(self, image_size: Size) -> Self:
+        """Interpolate the positions to another size once and for all, for fine-tuning there, and return self."""
+        self.config = replace(self.config, image_size=image_size)
+        self.positions.resize_(self.config.grid)
+        return self
+
+    @classmethod
+    def from_timm(cls, source: Source, config: CaiTConfig) -> Self:
+        """Build a CaiT with the weights of a timm `Cait`: a state dict or a `.safetensors` file."""
+        model = cls(config)
+        copy_weights(model, read_checkpoint(source).tensors, _entries(model))
+        return model
+
+
+def _wiring(d_model: int, layer_scale: float, rate: float) -> PreNorm:
+    scale = LayerScale(d_model, start=layer_scale)
+    return PreNorm(d_model, eps=EPS, branch=nn.Sequential(scale, StochasticDepth(rate)))
+
+
+def _entries(model: CaiT) -> dict[str, Entry]:
+    entries = {"class_token": Entry("cls_token"), "positions.weight": Entry("pos_embed")}
+    entries |= named("patches.project", "patch_embed.proj") | named("norm", "norm") | named("head", "head")
+    for layer in range(len(model.blocks)):
+        ours, theirs = f"blocks.{layer}", f"blocks.{layer}"
+        entries |= timm_block(ours, theirs) | _scales(ours, theirs)
+        entries |= named(f"{ours}.mixer.positions.before", f"{theirs}.attn.proj_l")
+        entries |= named(f"{ours}.mixer.positions.after", f"{theirs}.attn.proj_w")
+    for layer in range(len(model.class_blocks)):
+        ours, theirs = f"class_blocks.{layer}", f"blocks_token_only.{layer}"
+        entries |= timm_block(ours, theirs) | _scales(ours, theirs)
+        for part in ("query", "key", "value"):  # not thirds of one matrix: the query is for one token only
+            entries |= named(f"{ours}.mixer.{part}_proj", f"{theirs}.attn.{part[0]}")
+    return entries
+
+
+def _scales(ours: str, theirs: str) -> dict[str, Entry]:
+    return {
+        f"{ours}.mixer_wiring.branch.0.scale": Entry(f"{theirs}.gamma_1"),
+        f"{ours}.feed_forward_wiring.branch.0.scale": Entry(f"{theirs}.gamma_2"),
+    }

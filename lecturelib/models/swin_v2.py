@@ -1,0 +1,293 @@
+"""Swin V2: Swin, changed so that it stays calm when deep and carries over to larger windows."""
+
+import math
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from lecturelib.layers.attention import MultiHeadAttention
+from lecturelib.layers.attention_positions import attend_with_bias
+from lecturelib.layers.block import Block, FeedForward, Wiring
+from lecturelib.layers.initialisation import initialise
+from lecturelib.layers.patches import PatchEmbedding, check_images, pad_to_patches
+from lecturelib.layers.residual import StochasticDepth, depth_rates
+from lecturelib.layers.windows import Stage, Window, WindowAttention, join_neighbours, relative_index
+from lecturelib.models.huggingface import Entry, Source, copy_weights, read_checkpoint, require_settings
+from lecturelib.models.swin import SwinConfig, huggingface_block, huggingface_sizes
+from lecturelib.models.vit import named, timm_block
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwinV2Config(SwinConfig):
+    """The sizes of a Swin V2: those of a Swin, and the window of each stage in pre-training, if it was another.
+
+    Offsets are measured in the pre-training window, so that a larger one continues where the smaller one ended.
+    """
+
+    image_size: int | tuple[int, int] = 256
+    window: int = 8
+    pretrained_window: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pretrained_window is not None and len(self.pretrained_window) != len(self.num_layers):
+            raise ValueError(
+                f"SwinV2Config: pretrained_window needs a side for each of {len(self.num_layers)} stages, 0 for the "
+                f"window itself, got {self.pretrained_window}"
+            )
+
+
+SWIN_V2_TINY = SwinV2Config(d_model=96, num_layers=(2, 2, 6, 2), num_heads=(3, 6, 12, 24), drop_path=0.2)
+SWIN_V2_SMALL = SwinV2Config(d_model=96, num_layers=(2, 2, 18, 2), num_heads=(3, 6, 12, 24), drop_path=0.3)
+SWIN_V2_BASE = SwinV2Config(d_model=128, num_layers=(2, 2, 18, 2), num_heads=(4, 8, 16, 32), drop_path=0.5)
+
+
+class CosineWindowBias(nn.Module):
+    """Score by the cosine of query and key, times a learned sharpness, plus a smooth function of their offset.
+
+    The offset enters on a logarithmic scale, and a small net turns it into a bias between 0 and 16 for each head: so it
+    is defined for any window, and large windows leave little to extrapolate.
+
+    Paper: Liu et al. 2022 [liu2022swin], Equations 2 to 4.
+    Differs: the bias passes 16 · sigmoid, and sharpness is at most 100, as in the authors' code; its logarithm is
+    learned where the paper has 1 / τ.
+
+    Args:
+        num_heads: a sharpness and a bias for each
+        window: rows and columns
+        pretrained_window: side of the window that offsets are measured in; the window itself when 0
+        hidden_dim: of the small net
+    """
+
+    index: Tensor
+    offsets: Tensor
+
+    def __init__(self, num_heads: int, window: Window, *, pretrained_window: int = 0, hidden_dim: int = 512) -> None:
+        super().__init__()
+        self.log_sharpness = nn.Parameter(torch.full((num_heads, 1, 1), math.log(10.0)))
+        self.net = nn.Sequential(nn.Linear(2, hidden_dim), nn.ReLU(), nn.Linear(hidden_dim, num_heads, bias=False))
+        self.register_buffer("index", relative_index(window), persistent=False)
+        self.register_buffer("offsets", log_offsets(window, pretrained_window), persistent=False)
+
+    def bias(self) -> Tensor:
+        """The net's numbers for all pairs of a window. Shapes: -> (H, T, T)"""
+        table = 16 * torch.sigmoid(self.net(self.offsets))  # ((2h - 1)(2w - 1), H)
+        return table[self.index.flatten()].unflatten(0, self.index.shape).permute(2, 0, 1)  # (H, T, T)
+
+    def turn(self, heads: Tensor, positions: Tensor) -> Tensor:
+        """Queries and keys of length 1, whose dot product is the cosine."""
+        return F.normalize(heads, dim=-1)
+
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        positions: Tensor,
+        *,
+        is_causal: bool,
+        dropout: float,
+        need_weights: bool,
+    ) -> Tensor | tuple[Tensor, Tensor]:
+        """Attention within a window, with sharpened cosines and the bias."""
+        sharpness = self.log_sharpness.clamp(max=math.log(100.0)).exp()  # (H, 1, 1)
+        query = query * (sharpness * math.sqrt(query.shape[-1])).to(query.dtype)  # attention divides by the root again
+        return attend_with_bias(
+            query, key, value, mask, self.bias(), is_causal=is_causal, dropout=dropout, need_weights=need_weights
+        )
+
+
+def log_offsets(window: Window, pretrained_window: int = 0) -> Tensor:
+    """All offsets of a window, log-spaced: ±log(1 + 8 |Δ| / (side - 1)) / log 8, about ±1 at the edge of the window.
+
+    Paper: Liu et al. 2022 [liu2022swin], Equation 4.
+    Differs: offsets are first scaled to ±8 at the edge, as in the authors' code.
+
+    Shapes: -> ((2h - 1)(2w - 1), 2), in the order of `relative_index`
+    """
+    axes = []
+    for side in window:
+        reach = max(1, (pretrained_window or side) - 1)
+        axes.append(8 * torch.arange(1 - side, side, dtype=torch.float32) / reach)
+    offsets = torch.cartesian_prod(*axes)  # ((2h - 1)(2w - 1), 2)
+    return offsets.sign() * torch.log2(1 + offsets.abs()) / 3
+
+
+class ResPostNorm(Wiring):
+    """Normalise what the sublayer says before it is added, so that the stream grows slowly: x + norm(f(x)).
+
+    Paper: Liu et al. 2022 [liu2022swin], Section 3.2.
+    Differs: nothing.
+    """
+
+    def enter(self, x: Tensor) -> Tensor:
+        """The stream as it is."""
+        return x
+
+    def join(self, x: Tensor, out: Tensor) -> Tensor:
+        """The stream plus the normalised output."""
+        return x + self.branch(self.norm(self.dropout(out)))
+
+    @staticmethod
+    def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:
+        """A norm, because the stream is a sum that was never normalised."""
+        return nn.LayerNorm(d_model, eps=eps)
+
+
+class PatchMerging(nn.Module):
+    """Join each 2 × 2 patches into one of twice the width: one matrix, then the norm.
+
+    Paper: Liu et al. 2022 [liu2022swin], in the authors' code: V1 has the norm before the matrix.
+    Differs: nothing.
+
+    Shapes: (B, rows, columns, D) -> (B, rows / 2, columns / 2, 2 · D)
+    """
+
+    def __init__(self, d_model: int) -> None:
+        super().__init__()
+        self.reduce = nn.Linear(4 * d_model, 2 * d_model, bias=False)
+        self.norm = nn.LayerNorm(2 * d_model)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Half the sides, twice the width."""
+        return self.norm(self.reduce(join_neighbours(x)))
+
+
+class SwinV2(nn.Module):
+    """Classify pictures by the mean of the last stage's patches.
+
+    Paper: Liu et al. 2022 [liu2022swin], Section 3.
+    Differs: the extra norms that the paper's largest models have every few layers are left out. Pictures may have any
+    height and width: what patches, windows and merging do not cover is padded with zeros.
+    """
+
+    def __init__(self, config: SwinV2Config) -> None:
+        super().__init__()
+        self.config = config
+        rates = iter(depth_rates(config.drop_path, sum(config.num_layers)))
+        self.patches = PatchEmbedding(config.num_channels, config.d_model, config.patch_size)
+        self.patch_norm = nn.LayerNorm(config.d_model)
+        self.stages = nn.ModuleList(
+            Stage(
+                PatchMerging(config.width(stage - 1)) if stage else None,
+                [_block(config, stage, shifted=layer % 2 == 1, rate=next(rates)) for layer in range(depth)],
+            )
+            for stage, depth in enumerate(config.num_layers)
+        )
+        last = config.width(len(config.num_layers) - 1)
+        self.norm = nn.LayerNorm(last)
+        self.head = nn.Linear(last, config.num_classes)
+        self.apply(initialise)
+
+    def forward(self, images: Tensor, *, need_weights: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+        """Logits of the classes, and each block's weights when asked for.
+
+        Shapes: images (B, channels, height, width) -> (B, classes), or a pair with weights (B · windows, H, T, T)
+        """
+        check_images(images, self.config.num_channels)
+        x = self.patch_norm(self.patches(pad_to_patches(images, self.config.patch_size)))  # (B, rows, columns, D)
+        all_weights: list[Tensor] = []
+        for stage in self.stages:
+            x, weights = stage(x, need_weights=need_weights)
+            all_weights += weights
+        logits = self.head(self.norm(x).mean(dim=(1, 2)))
+        return (logits, all_weights) if need_weights else logits
+
+    @classmethod
+    def from_huggingface(cls, source: Source, config: SwinV2Config | None = None) -> Self:
+        """Build a Swin V2 with the weights of a `Swinv2ForImageClassification` in the layout of the Hugging Face hub.
+
+        Args:
+            source: a state dict, a local `.safetensors` file or folder, or a name on the hub
+                ("microsoft/swinv2-tiny-patch4-window8-256")
+            config: the sizes; read from `config.json` when left out and there is one
+        """
+        tensors, settings = read_checkpoint(source)
+        model = cls(_config(config, settings))
+        ignored = r".*\.(relative_position_index|relative_coords_table)"
+        copy_weights(
+            model, tensors, _huggingface_entries(model), ignored=ignored, rename=lambda n: n.removeprefix("swinv2.")
+        )
+        return model
+
+    @classmethod
+    def from_timm(cls, source: Source, config: SwinV2Config) -> Self:
+        """Build a Swin V2 with the weights of a timm `SwinTransformerV2`: a state dict or a `.safetensors` file."""
+        model = cls(config)
+        ignored = r".*\.(relative_position_index|relative_coords_table|attn_mask|k_bias)"
+        copy_weights(model, read_checkpoint(source).tensors, _timm_entries(model), ignored=ignored)
+        return model
+
+
+def _block(config: SwinV2Config, stage: int, *, shifted: bool, rate: float) -> Block:
+    width, num_heads, window = config.width(stage), config.num_heads[stage], config.stage_window(stage)
+    pretrained = config.pretrained_window[stage] if config.pretrained_window else 0
+    attention = MultiHeadAttention(
+        width, num_heads, positions=CosineWindowBias(num_heads, window, pretrained_window=pretrained)
+    )
+    attention.key_proj = nn.Linear(width, width, bias=False)  # V2's keys have no bias
+    shift = (window[0] // 2, window[1] // 2) if shifted else (0, 0)
+    return Block(
+        WindowAttention(attention, window, shift),
+        FeedForward(width, int(config.mlp_ratio * width), activation=F.gelu),
+        partial(_wiring, width, rate),
+    )
+
+
+def _wiring(d_model: int, rate: float) -> ResPostNorm:
+    return ResPostNorm(d_model, branch=StochasticDepth(rate) if rate else None)
+
+
+def _config(config: SwinV2Config | None, settings: dict[str, Any] | None) -> SwinV2Config:
+    if config is not None:
+        return config
+    if settings is None:
+        raise ValueError("the sizes are not in the weights alone; pass config=, such as config=SWIN_V2_TINY")
+    expected = {"model_type": "swinv2", "hidden_act": "gelu", "layer_norm_eps": 1e-5, "qkv_bias": True}
+    require_settings(settings, expected | {"use_absolute_embeddings": False})
+    sides = settings.get("pretrained_window_sizes") or []
+    return SwinV2Config(**huggingface_sizes(settings), pretrained_window=tuple(sides) if any(sides) else None)
+
+
+def _huggingface_entries(model: SwinV2) -> dict[str, Entry]:
+    entries = named("patches.project", "embeddings.patch_embeddings.projection")
+    entries |= named("patch_norm", "embeddings.norm") | named("norm", "layernorm") | named("head", "classifier")
+    for i, stage in enumerate(model.config.num_layers):
+        if i:  # there, merging ends the stage before
+            entries |= named(f"stages.{i}.merging.norm", f"encoder.layers.{i - 1}.downsample.norm")
+            entries |= named(f"stages.{i}.merging.reduce", f"encoder.layers.{i - 1}.downsample.reduction", "weight")
+        for j in range(stage):
+            ours, theirs = f"stages.{i}.blocks.{j}", f"encoder.layers.{i}.blocks.{j}"
+            entries |= huggingface_block(ours, theirs)
+            del entries[f"{ours}.mixer.attention.key_proj.bias"]
+            there = f"{theirs}.attention.self"
+            entries |= _scores(f"{ours}.mixer.attention.positions", there, f"{there}.continuous_position_bias_mlp")
+    return entries
+
+
+def _timm_entries(model: SwinV2) -> dict[str, Entry]:
+    entries = named("patches.project", "patch_embed.proj") | named("patch_norm", "patch_embed.norm")
+    entries |= named("norm", "norm") | named("head", "head.fc")
+    for i, stage in enumerate(model.config.num_layers):
+        if i:
+            entries |= named(f"stages.{i}.merging.norm", f"layers.{i}.downsample.norm")
+            entries |= named(f"stages.{i}.merging.reduce", f"layers.{i}.downsample.reduction", "weight")
+        for j in range(stage):
+            ours, theirs = f"stages.{i}.blocks.{j}", f"layers.{i}.blocks.{j}"
+            block = timm_block(ours, theirs)
+            entries |= {name.replace(".mixer.", ".mixer.attention."): entry for name, entry in block.items()}
+            del entries[f"{ours}.mixer.attention.key_proj.bias"]
+            entries[f"{ours}.mixer.attention.query_proj.bias"] = Entry(f"{theirs}.attn.q_bias")
+            entries[f"{ours}.mixer.attention.value_proj.bias"] = Entry(f"{theirs}.attn.v_bias")
+            entries |= _scores(f"{ours}.mixer.attention.positions", f"{theirs}.attn", f"{theirs}.attn.cpb_mlp")
+    return entries
+
+
+def _scores(ours: str, theirs: str, their_net: str) -> dict[str, Entry]:
+    entries = named(f"{ours}.net.0", f"{their_net}.0") | named(f"{ours}.net.2", f"{their_net}.2", "weight")
+    return entries | {f"{ours}.log_sharpness": Entry(f"{theirs}.logit_scale")}
