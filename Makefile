@@ -45,6 +45,7 @@ release: $(INSTALLED) ## write exercises/ from solutions/
 
 bench: $(PEERS) ## measure speed against peers in the same run; results in benchmarks/results
 	$(BIN)/python -m pip install --quiet --requirement requirements.txt --requirement tests/requirements.txt --requirement benchmarks/requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement benchmarks/requirements_alone.txt
 	$(BIN)/python benchmarks/run_all.py
 
 wheel: $(INSTALLED) ## build the wheel of lecturelib into dist/
@@ -61,8 +62,9 @@ $(INSTALLED): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(PEERS): $(INSTALLED) tests/requirements.txt
+$(PEERS): $(INSTALLED) tests/requirements.txt tests/requirements_alone.txt
 	$(BIN)/python -m pip install --quiet --requirement requirements.txt --requirement tests/requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --requirement tests/requirements_alone.txt
 	@touch $@
 
 system-packages:

@@ -131,7 +131,7 @@ class ResPostNorm(Wiring):
 
     def join(self, x: Tensor, out: Tensor) -> Tensor:
         """The stream plus the normalised output."""
-        return x + self.branch(self.norm(self.dropout(out)))
+        return x + self.through_branch(self.norm(out))
 
     @staticmethod
     def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:
