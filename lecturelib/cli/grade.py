@@ -67,7 +67,6 @@ def run(arguments: argparse.Namespace) -> int:
     from lecturelib.grading.intake import find_submissions
     from lecturelib.grading.journal import Journal, JournalError, Run, held_run
     from lecturelib.grading.limits import Limits
-    from lecturelib.grading.reports.gradescope import autograder_zip
     from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, local_pool
     from lecturelib.grading.tiers import TierError
 
@@ -92,7 +91,9 @@ def run(arguments: argparse.Namespace) -> int:
     this_run = Run(exercise=rubric_file.stem, rubric=hashlib.sha256(source.encode()).hexdigest(), seed=seed)
     try:
         with Journal(arguments.out, this_run) as journal, FaultTolerantPool(grader, make_pool, 2 * workers) as pool:
-            print(pool.ask(grader.describe_tier), file=sys.stderr)
+            tier = pool.ask(grader.describe_tier)
+            _ = grader.rubric  # loads torch here too, meanwhile, and says what is wrong with the rubric
+            print(tier.result(), file=sys.stderr)
             rows = _grade(found, arguments.out, grader, pool, journal)
     except TierError as error:
         print(f"lecturelib: {error}", file=sys.stderr)
@@ -104,6 +105,8 @@ def run(arguments: argparse.Namespace) -> int:
         print("stopped; the same command goes on from here", file=sys.stderr)
         return 130
     if arguments.gradescope_zip:
+        from lecturelib.grading.reports.gradescope import autograder_zip
+
         arguments.gradescope_zip.write_bytes(autograder_zip(rubric_file))
     unread = sum(not row.result.tests for row in rows)
     print(f"{len(rows)} submissions graded with seed {seed}, {unread} of them unreadable; see {arguments.out}")

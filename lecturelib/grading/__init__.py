@@ -1,11 +1,19 @@
-"""Checks for students, grading for instructors."""
+"""Checks for students, grading for instructors.
 
-from lecturelib.grading.check import load_checks
-from lecturelib.grading.compare import assert_close, assert_finite, assert_shape, raises
-from lecturelib.grading.results import SubmissionResult, TestResult
-from lecturelib.grading.rubric import Rubric, load_rubric
-from lecturelib.grading.runner import run
-from lecturelib.grading.submission import LocalSubmission, Submission
+The names below are loaded when they are first used, because they need torch: a worker of the grader first starts its
+sandbox, and the two then load torch side by side.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lecturelib.grading.check import load_checks
+    from lecturelib.grading.compare import assert_close, assert_finite, assert_shape, raises
+    from lecturelib.grading.results import SubmissionResult, TestResult
+    from lecturelib.grading.rubric import Rubric, load_rubric
+    from lecturelib.grading.runner import run
+    from lecturelib.grading.submission import LocalSubmission, Submission
 
 __all__ = [
     "LocalSubmission",
@@ -21,3 +29,22 @@ __all__ = [
     "raises",
     "run",
 ]
+
+_HOME = {
+    **dict.fromkeys(("LocalSubmission", "Submission"), "submission"),
+    **dict.fromkeys(("Rubric", "load_rubric"), "rubric"),
+    **dict.fromkeys(("SubmissionResult", "TestResult"), "results"),
+    **dict.fromkeys(("assert_close", "assert_finite", "assert_shape", "raises"), "compare"),
+    "load_checks": "check",
+    "run": "runner",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

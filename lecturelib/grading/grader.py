@@ -1,23 +1,27 @@
 """Grade one notebook at a time, in this process, through its sandbox.
 
 A `Grader` is plain data that travels to a worker process of this machine or another; the rubric goes along as source,
-so a cluster needs no copy of the tests. Each process starts one sandbox, at its first submission, and keeps it.
+so a cluster needs no copy of the tests. Each process starts one sandbox, at its first submission, and keeps it; what
+needs torch is imported after that, so that this process and its sandbox load it side by side.
 """
 
 import atexit
+import importlib
 import threading
 import time
 import types
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from lecturelib.grading.limits import Limits
 from lecturelib.grading.notebook import NotebookError, parse_notebook
 from lecturelib.grading.results import SubmissionResult
-from lecturelib.grading.rubric import Rubric
-from lecturelib.grading.runner import run
 from lecturelib.grading.sandbox import Sandbox
 from lecturelib.grading.tiers import Tier
+
+if TYPE_CHECKING:
+    from lecturelib.grading.rubric import Rubric
 
 # The reference side uses torch's global random state, so one process grades one submission at a time.
 _ONE_AT_A_TIME = threading.Lock()
@@ -42,11 +46,14 @@ class Grader:
     require_tier: Tier | None = None
 
     @property
-    def rubric(self) -> Rubric:
+    def rubric(self) -> "Rubric":
         return _rubric(self.exercise, self.source)
 
     def __call__(self, student: str, notebook: bytes) -> str:
         """Grade one notebook; the result as JSON. Whatever is in the notebook, this returns a result."""
+        box = _sandbox(self.limits, self.require_tier)
+        from lecturelib.grading.runner import run
+
         start = time.perf_counter()
         rubric = self.rubric
         with _ONE_AT_A_TIME:
@@ -56,7 +63,7 @@ class Grader:
                 return SubmissionResult(
                     submission=student, rubric=rubric.name, seed=self.seed, reason=str(error)
                 ).to_json()
-            with _sandbox(self.limits, self.require_tier).open(parsed) as submission:
+            with box.open(parsed) as submission:
                 tests = run(rubric, submission, seed=self.seed)
                 notes = submission.notes
         return SubmissionResult(
@@ -70,7 +77,10 @@ class Grader:
 
     def describe_tier(self) -> str:
         """Start this process's sandbox and say how strong it is; raises TierError below the required tier."""
-        return _sandbox(self.limits, self.require_tier).proof.describe()
+        box = _sandbox(self.limits, self.require_tier)
+        importlib.import_module("lecturelib.grading.runner")  # torch, meanwhile
+        box.wait_until_warm()
+        return box.proof.describe()
 
 
 @lru_cache(maxsize=1)
@@ -82,7 +92,9 @@ def _sandbox(limits: Limits, require_tier: Tier | None) -> Sandbox:
 
 
 @lru_cache(maxsize=8)
-def _rubric(exercise: str, source: str) -> Rubric:
+def _rubric(exercise: str, source: str) -> "Rubric":
+    from lecturelib.grading.rubric import Rubric
+
     module = types.ModuleType(f"rubric_{exercise}")
     exec(compile(source, f"{exercise}.py", "exec"), module.__dict__)  # the instructor's own file: trusted
     rubric = getattr(module, "rubric", None)

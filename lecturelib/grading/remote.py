@@ -17,7 +17,7 @@ from torch import Tensor
 from lecturelib.grading import wire
 from lecturelib.grading.callbacks import References
 from lecturelib.grading.calls import Call, Gradients, Opaque, Raised, Reply
-from lecturelib.grading.limits import Limits
+from lecturelib.grading.limits import Allowance, Limits
 from lecturelib.grading.notebook import Notebook
 from lecturelib.grading.submission import CallCrashed, CallTimeout, Submission, SubmissionError
 
@@ -35,6 +35,7 @@ class Running:
         self._lost: SubmissionError | None = None  # why no call can be made any more
         self._ends = time.monotonic() + limits.total_seconds
         self._starts = 0
+        self._computed = 0.0  # seconds of computing by its processes, when process 1 last said so
         self.notes: tuple[str, ...] = notebook.notes
         self.output = ""
         self.peak_mb = 0.0
@@ -51,9 +52,9 @@ class Running:
 
     def _call(self, call: Call, replacements: Mapping[str, Callable[..., Any]]) -> Reply:
         connection = self._connect()
-        seconds = min(self.limits.call_seconds, self._ends - time.monotonic())
+        allowance = self._allow(self.limits.call_seconds)
         try:
-            return _converse(connection, call, replacements, self.limits, time.monotonic() + seconds)
+            return _converse(connection, call, replacements, self.limits, allowance.left)
         except TimeoutError:
             raise CallTimeout(f"no answer within {self.limits.call_seconds:g} seconds") from None
         except wire.Closed:
@@ -98,12 +99,13 @@ class Running:
             return
         self._starts += 1
         self._control, cells = self._fork()
-        deadline = time.monotonic() + min(self.limits.notebook_seconds, left)
+        self._computed = 0.0
+        allowance = self._allow(self.limits.notebook_seconds)
         try:
             with cells:
-                wire.send(cells, wire.encode(list(self._notebook.cells)), deadline)
+                wire.send(cells, wire.encode(list(self._notebook.cells)), allowance.left)
                 caps = wire.Caps(header_bytes=1 << 20, buffer_bytes=0)
-                report = wire.Decoder(caps).decode(*wire.receive(cells, caps, deadline))
+                report = wire.Decoder(caps).decode(*wire.receive(cells, caps, allowance.left))
                 notes, output = _report(report, self.limits)
         except TimeoutError:
             self._give_up(CallTimeout(f"the notebook did not finish within {self.limits.notebook_seconds:g} seconds"))
@@ -116,6 +118,16 @@ class Running:
             self._ask("sweep")  # what the cells left running would only take from the calls
             if self._starts == 1:
                 self.notes, self.output = (*self.notes, *notes), output
+
+    def _allow(self, seconds: float) -> Allowance:
+        """Time for what begins now."""
+        before = self._computed
+
+        def since() -> float:
+            self._ask("status")
+            return self._computed - before
+
+        return Allowance(seconds, self.limits.patience, self._ends, since)
 
     def _give_up(self, reason: SubmissionError) -> None:
         self._lost = reason
@@ -140,7 +152,7 @@ class Running:
             self.close()
             return {"alive": False, "reason": "its process 1 is gone"}
         status = json.loads(line)
-        self.peak_mb = max(self.peak_mb, status["peak_mb"])
+        self.peak_mb, self._computed = max(self.peak_mb, status["peak_mb"]), status["cpu_seconds"]
         return status
 
 
@@ -185,7 +197,7 @@ def _converse(
     call: Call,
     replacements: Mapping[str, Callable[..., Any]],
     limits: Limits,
-    deadline: float,
+    left: wire.Left,
 ) -> Reply:
     """Send the call, answer its questions to references, and return its reply."""
     nonce = secrets.token_hex(16)
@@ -193,15 +205,15 @@ def _converse(
     request = {"nonce": nonce, "call": call, "replace": dict(replacements)}
     decoder = wire.Decoder(wire.Caps(buffer_bytes=limits.frame_mb << 20), (Reply, Gradients, Raised, Opaque))
     try:
-        wire.send(connection, wire.encode(request, references.register), deadline)
-        _read(connection, decoder, nonce, "started", deadline)
+        wire.send(connection, wire.encode(request, references.register), left)
+        _read(connection, decoder, nonce, "started", left)
     except wire.Closed:
         raise _NotStarted from None
     while True:
-        kind, content = _read(connection, decoder, nonce, "reply or ask", deadline)
+        kind, content = _read(connection, decoder, nonce, "reply or ask", left)
         if kind == "reply":
             return _checked(content)
-        wire.send(connection, wire.encode(references.answer(content)), deadline)
+        wire.send(connection, wire.encode(references.answer(content)), left)
 
 
 class _NotStarted(Exception):
@@ -209,10 +221,10 @@ class _NotStarted(Exception):
 
 
 def _read(
-    connection: socket.socket, decoder: wire.Decoder, nonce: str, wanted: str, deadline: float
+    connection: socket.socket, decoder: wire.Decoder, nonce: str, wanted: str, left: wire.Left
 ) -> tuple[str, Any]:
     """The next message of this call: what it is, and its content."""
-    message = decoder.decode(*wire.receive(connection, decoder.caps, deadline))
+    message = decoder.decode(*wire.receive(connection, decoder.caps, left))
     if not isinstance(message, dict) or len(message) != 2 or message.pop("nonce", None) != nonce:
         raise wire.Malformed("it does not belong to this call")
     ((kind, content),) = message.items()

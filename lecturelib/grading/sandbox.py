@@ -42,12 +42,14 @@ import threading
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lecturelib.grading.limits import Limits
 from lecturelib.grading.notebook import Notebook, parse_notebook, read_notebook
-from lecturelib.grading.remote import RemoteSubmission, Running
 from lecturelib.grading.tiers import TIERS, Proof, Tier, TierError, require
+
+if TYPE_CHECKING:  # it loads torch, which the zygote should be the first to do
+    from lecturelib.grading.remote import RemoteSubmission
 
 _GRADING = Path(__file__).parent
 _WORKER_FILES = [_GRADING / "calls.py", _GRADING / "wire.py", _GRADING / "worker"]
@@ -59,6 +61,8 @@ WARM_IMPORTS = ("torch.nn.functional", "numpy", "math", "dataclasses", "collecti
 
 class Sandbox:
     """A torch-warm process to fork submissions from, confined as well as this machine allows. A context manager.
+
+    Entering it starts the process and does not wait until it is warm: `wait_until_warm` does, and the first `open`.
 
     Args:
         limits: of each submission
@@ -80,22 +84,20 @@ class Sandbox:
         self.limits = limits or Limits()
         self._most, self._required, self._imports = tier, require_tier, imports
         self._process: subprocess.Popen[bytes] | None = None
+        self._warm = False
         self._lock = threading.Lock()
 
     def __enter__(self) -> "Sandbox":
-        self._bait = tempfile.TemporaryDirectory(prefix="lecturelib-")
-        os.chmod(self._bait.name, 0o755)
-        bait = Path(self._bait.name, "bait")
-        bait.write_text("readable by everybody, except from inside the sandbox")
-        reason = ""
+        self._bait_folder = tempfile.TemporaryDirectory(prefix="lecturelib-")
+        os.chmod(self._bait_folder.name, 0o755)
+        self._bait = Path(self._bait_folder.name, "bait")
+        self._bait.write_text("readable by everybody, except from inside the sandbox")
         try:
+            reason = "" if sys.platform == "linux" else "not Linux"
             if sys.platform == "linux" and self._most in (None, "full"):
-                reason = self._start(bait, namespaces=True, without="")
+                reason = self._start(namespaces=True, without="")
             if self._process is None:
-                without = f"no namespaces ({reason})" if reason else ""
-                reason = self._start(bait, namespaces=False, without=without)
-            if self._process is None:
-                raise TierError(f"the worker does not start: {reason}")
+                self._start_without_namespaces(reason)
         except BaseException:
             self.close()
             raise
@@ -110,7 +112,7 @@ class Sandbox:
     def tier(self) -> Tier:
         return self.proof.tier
 
-    def open(self, notebook: Notebook | bytes | str | os.PathLike[str]) -> RemoteSubmission:
+    def open(self, notebook: Notebook | bytes | str | os.PathLike[str]) -> "RemoteSubmission":
         """Run a notebook's cells in a new confined process; calls can then be made. A context manager.
 
         Takes a path, or the content of a file. What cannot be read raises `NotebookError`; a notebook that cannot be
@@ -120,10 +122,13 @@ class Sandbox:
             notebook = parse_notebook(notebook)
         elif not isinstance(notebook, Notebook):
             notebook = read_notebook(notebook)
+        from lecturelib.grading.remote import RemoteSubmission, Running
+
         return RemoteSubmission(Running(self.fork, notebook, self.limits))
 
     def fork(self) -> tuple[socket.socket, socket.socket]:
         """A new, empty submission: the socket to its process 1, and the one that takes its notebook."""
+        self.wait_until_warm()
         control, their_control = socket.socketpair()
         cells, their_cells = socket.socketpair()
         user = _FIRST_USER + secrets.randbelow(_USERS)
@@ -132,8 +137,29 @@ class Sandbox:
             socket.send_fds(self._control, [job], [their_control.fileno(), their_cells.fileno()])
         return control, cells
 
+    def wait_until_warm(self) -> None:
+        """Wait until the zygote has loaded torch. If it cannot in its new root, one without namespaces is started."""
+        if self._warm or self._process is None:
+            return
+        try:
+            threads = _told(self._control)["threads"]
+        except _Failed as failed:
+            self._end()
+            if not self.proof.namespaces:
+                raise TierError(f"the worker does not start: {failed}") from None
+            self._start_without_namespaces(str(failed))
+            return self.wait_until_warm()
+        if threads != 1:
+            raise RuntimeError(f"the zygote has {threads} threads, so forking it is not safe")
+        self._control.settimeout(None)
+        self._warm = True
+
     def close(self) -> None:
         """End the zygote and with it every submission."""
+        self._end()
+        self._bait_folder.cleanup()
+
+    def _end(self) -> None:
         if self._process is not None:
             self._control.close()
             try:
@@ -142,17 +168,21 @@ class Sandbox:
                 self._process.kill()
                 self._process.wait()
             self._process = None
-        self._bait.cleanup()
 
-    def _start(self, bait: Path, *, namespaces: bool, without: str) -> str:
-        """Start the zygote; on success `self._process` is set, else the reason is returned."""
+    def _start_without_namespaces(self, reason: str) -> None:
+        problem = self._start(namespaces=False, without=f"no namespaces ({reason})" if reason else "")
+        if problem:
+            raise TierError(f"the worker does not start: {problem}")
+
+    def _start(self, *, namespaces: bool, without: str) -> str:
+        """Start the zygote and hear how it is confined; the reason, if it could not be started as planned."""
         plan: dict[str, Any] = {
             "namespaces": namespaces,
             "unfenced": self._most == "minimal",
             "worker_files": [str(path) for path in _WORKER_FILES],
             "lecturelib": str(_GRADING.parent),
             "imports": list(self._imports),
-            "bait": str(bait),
+            "bait": str(self._bait),
             "grader": os.getpid(),
             "trial_user": _FIRST_USER + secrets.randbelow(_USERS),
         }
@@ -179,8 +209,6 @@ class Sandbox:
         try:
             self.proof = Proof(**_told(ours), without=without)
             require(self.proof, self._required)
-            if _told(ours)["threads"] != 1:
-                raise RuntimeError("the zygote has more than one thread, so forking it is not safe")
         except _Failed as failed:
             ours.close()
             process.wait()
@@ -190,7 +218,6 @@ class Sandbox:
             process.kill()
             process.wait()
             raise
-        ours.settimeout(None)
         self._process, self._control = process, ours
         return ""
 

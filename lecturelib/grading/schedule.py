@@ -10,7 +10,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor, wait
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait as wait_for_end
@@ -70,7 +70,12 @@ class FaultTolerantPool:
             self._running[self._send(task)] = task
 
     def _send(self, task: Task) -> Future[str]:
-        return self._executor.submit(self._grade_one, task.found.student, task.notebook)
+        try:
+            return self._executor.submit(self._grade_one, task.found.student, task.notebook)
+        except BrokenExecutor as error:  # a worker has just died: seen like any other failure, when it is waited for
+            failed: Future[str] = Future()
+            failed.set_exception(error)
+            return failed
 
     def next_done(self) -> tuple[Task, str]:
         """Wait for one task: its result as JSON, or the reason why there will be none, as text."""
@@ -115,9 +120,9 @@ class FaultTolerantPool:
         self._stack = ExitStack()
         self._executor = self._stack.enter_context(self._make_pool())
 
-    def ask(self, question: Callable[[], str]) -> str:
-        """Have one of the executor's processes answer a question; what it raises is raised here."""
-        return self._executor.submit(question).result()
+    def ask(self, question: Callable[[], str]) -> Future[str]:
+        """Have one of the executor's processes answer a question."""
+        return self._executor.submit(question)
 
     def __enter__(self) -> Self:
         return self

@@ -22,7 +22,6 @@ import json
 import math
 import socket
 import struct
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -264,30 +263,39 @@ def _plain_key(key: Any) -> bool:
 # ------------------------------------------------------------------------------------------------------ the socket
 
 
-def send(connection: socket.socket, frame: bytes, deadline: float | None = None) -> None:
-    """Send a frame, by the deadline (of `time.monotonic`) if there is one; else `TimeoutError`."""
-    connection.settimeout(_left(deadline))
-    try:
-        connection.sendall(frame)
-    except (BrokenPipeError, ConnectionResetError):
-        raise Closed("hung up while being sent to") from None
+Left = Callable[[], float]  # how many seconds to wait before asking again; raises `TimeoutError` when none are left
 
 
-def receive(connection: socket.socket, caps: Caps, deadline: float | None = None) -> tuple[bytes, bytes]:
+def send(connection: socket.socket, frame: bytes, left: Left | None = None) -> None:
+    """Send a frame, for as long as `left` allows."""
+    unsent = memoryview(frame)
+    while unsent:
+        connection.settimeout(left() if left else None)
+        try:
+            unsent = unsent[connection.send(unsent) :]
+        except TimeoutError:
+            continue  # whether it was too long is for `left` to say
+        except (BrokenPipeError, ConnectionResetError):
+            raise Closed("hung up while being sent to") from None
+
+
+def receive(connection: socket.socket, caps: Caps, left: Left | None = None) -> tuple[bytes, bytes]:
     """The header and the buffers of the next frame; lengths beyond the caps are refused before anything is read."""
-    header_bytes, buffer_bytes = _PREFIX.unpack(_exact(connection, _PREFIX.size, deadline))
+    header_bytes, buffer_bytes = _PREFIX.unpack(_exact(connection, _PREFIX.size, left))
     if header_bytes > caps.header_bytes or buffer_bytes > caps.buffer_bytes:
         raise Malformed(f"a frame of {header_bytes} + {buffer_bytes} bytes, more than we take")
-    return _exact(connection, header_bytes, deadline), _exact(connection, buffer_bytes, deadline)
+    return _exact(connection, header_bytes, left), _exact(connection, buffer_bytes, left)
 
 
-def _exact(connection: socket.socket, count: int, deadline: float | None) -> bytes:
+def _exact(connection: socket.socket, count: int, left: Left | None) -> bytes:
     chunks: list[bytes] = []
     missing = count
     while missing:
-        connection.settimeout(_left(deadline))
+        connection.settimeout(left() if left else None)
         try:
             chunk = connection.recv(min(missing, 1 << 20))
+        except TimeoutError:
+            continue
         except ConnectionResetError:
             chunk = b""
         if not chunk:
@@ -295,12 +303,3 @@ def _exact(connection: socket.socket, count: int, deadline: float | None) -> byt
         chunks.append(chunk)
         missing -= len(chunk)
     return b"".join(chunks)
-
-
-def _left(deadline: float | None) -> float | None:
-    if deadline is None:
-        return None
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError("the deadline has passed")
-    return left

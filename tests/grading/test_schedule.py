@@ -2,6 +2,9 @@
 
 import os
 import signal
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -64,14 +67,10 @@ def test_second_run_grades_only_what_is_new_or_changed(tmp_path):
         """An executor of this very process that notes what it was asked."""
 
         def submit(self, function, student, notebook):
-            from concurrent.futures import Future
-
             calls.append(student)
             future = Future()
             future.set_result(function(student, notebook))
             return future
-
-    from contextlib import nullcontext
 
     first = submissions(ada=b"1", bo=b"2", cy=None)
     before = grade(first, tmp_path, lambda: nullcontext(Counting()))
@@ -81,6 +80,29 @@ def test_second_run_grades_only_what_is_new_or_changed(tmp_path):
     changed = grade(submissions(ada=b"1", bo=b"2 mended", cy=None), tmp_path, lambda: nullcontext(Counting()))
     assert calls == ["ada", "bo", "bo"]
     assert changed["bo"].notes == ("2 mended",)
+
+
+def test_executor_that_breaks_between_two_submissions_loses_neither(tmp_path):
+    executors = []
+
+    class BreaksAtTheSecond:
+        """Works once, then says what `ProcessPoolExecutor` says when a worker has died meanwhile."""
+
+        def __init__(self):
+            self.submitted = 0
+            executors.append(self)
+
+        def submit(self, function, student, notebook):
+            self.submitted += 1
+            if len(executors) == 1 and self.submitted == 2:
+                raise BrokenProcessPool("a worker died")
+            future = Future()
+            future.set_result(function(student, notebook))
+            return future
+
+    results = grade(submissions(ada=b"1", bo=b"2", cy=b"3"), tmp_path, lambda: nullcontext(BreaksAtTheSecond()))
+    assert {student: result.notes for student, result in results.items()} == {"ada": ("1",), "bo": ("2",), "cy": ("3",)}
+    assert len(executors) == 2
 
 
 def test_only_a_window_of_notebooks_is_read_ahead(tmp_path):

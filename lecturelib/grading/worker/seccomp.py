@@ -89,13 +89,13 @@ def program(machine: str) -> bytes:
     return b"".join(struct.pack("HBBI", *step) for step in steps)
 
 
-def install() -> None:
-    """Put the filter on this process and whatever it starts, for good."""
+def install(code: bytes | None = None) -> None:
+    """Put the filter, or another one in BPF, on this process and whatever it starts, for good."""
 
     class Program(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]
 
-    code = program(kernel.MACHINE)
+    code = program(kernel.MACHINE) if code is None else code
     buffer = ctypes.create_string_buffer(code, len(code))
     filled = Program(len(code) // 8, ctypes.addressof(buffer))
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)

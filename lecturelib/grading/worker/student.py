@@ -57,7 +57,7 @@ def main(notebook: socket.socket, calls: socket.socket, limits: dict[str, Any]) 
     sys.modules["__main__"] = module
     namespace = module.__dict__
     builtins.__dict__.update(display=stand_in.Inert(), get_ipython=stand_in.Inert())
-    errors = run_cells(cells, namespace, limits["notebook_seconds"] / 2)
+    errors = run_cells(cells, namespace, limits["notebook_seconds"] / 2, limits["patience"])
     report = {"errors": errors, "output": out.text(), "output_chars": out.length}
     wire.send(notebook, wire.encode(report))
     notebook.close()
@@ -65,24 +65,33 @@ def main(notebook: socket.socket, calls: socket.socket, limits: dict[str, Any]) 
     serve(calls, namespace, limits["frame_mb"] << 20)
 
 
-def run_cells(cells: list[tuple[int, str]], namespace: dict[str, Any], seconds: float) -> list[dict[str, Any]]:
-    """Run (number, source) one after the other; one that fails is noted, and the next one runs all the same."""
+def run_cells(
+    cells: list[tuple[int, str]], namespace: dict[str, Any], seconds: float, patience: float
+) -> list[dict[str, Any]]:
+    """Run (number, source) one after the other; one that fails is noted, and the next one runs all the same.
+
+    A cell may compute for `seconds`, and take `patience` times as long by the clock.
+    """
 
     def interrupt(number: int, frame: Any) -> None:
         raise TookTooLong(f"the cell took longer than {seconds:g} seconds and was interrupted")
 
-    signal.signal(signal.SIGALRM, interrupt)
+    timers = {signal.ITIMER_PROF: seconds, signal.ITIMER_REAL: seconds * patience}
+    for alarm in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(alarm, interrupt)
     errors = []
     for number, source in cells:
         name = f"cell {number}"
         linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
         try:
-            signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+            for timer, value in timers.items():
+                signal.setitimer(timer, value, 0.5)
             exec(compile(source, name, "exec"), namespace)
         except BaseException as error:
             errors.append({"cell": number, "raised": shorten(describe(error))})
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            for timer in timers:
+                signal.setitimer(timer, 0)
     return errors
 
 
@@ -92,7 +101,8 @@ def shorten(raised: Raised) -> dict[str, Any]:
 
 def serve(calls: socket.socket, namespace: dict[str, Any], most_bytes: int) -> None:
     """Fork for each socket that arrives; the fork answers one call on it and ends."""
-    signal.signal(signal.SIGALRM, signal.SIG_IGN)
+    for alarm in (signal.SIGPROF, signal.SIGALRM):
+        signal.signal(alarm, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that end are not waited for
     while True:
         calls.settimeout(None)

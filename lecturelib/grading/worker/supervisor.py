@@ -1,9 +1,9 @@
 """Process 1 of one submission. It runs no student code; it starts the process that does, watches it, and cleans up.
 
 The grader talks to it over a socket that the student's process never has, one JSON line each way: "call", with a socket
-to make it on; "sweep", to end all that a call has left behind; "end", to end everything and say how it went. When that
-socket closes, for whatever reason, this process ends; being process 1 of its namespace, it takes every process of the
-submission with it.
+to make it on; "status", how it stands; "sweep", to end all that a call has left behind; "end", to end everything and
+say how it went. When that socket closes, for whatever reason, this process ends; being process 1 of its namespace, it
+takes every process of the submission with it.
 """
 
 import contextlib
@@ -81,7 +81,13 @@ class Supervisor:
         elif request["do"] == "end":
             self.kill_all_but(set())
             self.reap(wait=True)
-        status = {"alive": self.alive, "reason": self.reason, "peak_mb": round(self.peak_mb, 1)}
+        computed = sum(cpu_seconds(process) for process in descendants(os.getpid()))
+        status = {
+            "alive": self.alive,
+            "reason": self.reason,
+            "peak_mb": round(self.peak_mb, 1),
+            "cpu_seconds": round(computed, 2),
+        }
         with contextlib.suppress(BrokenPipeError):
             self.grader.sendall(json.dumps(status).encode() + b"\n")
 
@@ -147,6 +153,16 @@ def descendants(ancestor: int) -> set[int]:
         found.update(new)
         waiting += new
     return found
+
+
+def cpu_seconds(process: int) -> float:
+    """What a process has computed so far, with those of its children that it waited for; 0 if it is gone."""
+    try:
+        with open(f"/proc/{process}/stat") as stream:
+            ticks = stream.read().rpartition(")")[2].split()[11:15]
+    except OSError:
+        return 0.0
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def private_mb(process: int) -> float:

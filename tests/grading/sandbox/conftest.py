@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,8 @@ def rubric() -> Rubric:
 
 @pytest.fixture(scope="session")
 def limits() -> Limits:
-    return Limits(notebook_seconds=4, call_seconds=2, total_seconds=60, memory_mb=400, scratch_mb=16, file_mb=8)
+    sizes = Limits(memory_mb=400, scratch_mb=16, file_mb=8)
+    return replace(sizes, notebook_seconds=4, call_seconds=2, patience=2, total_seconds=120)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """What an honest submission, and an honest machine, may expect of the sandbox."""
 
 import ast
+import threading
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,20 @@ def test_hang_costs_one_call(box):
         with pytest.raises(CallTimeout, match="2 seconds"):
             submission.hang()
         assert submission.live() == 1
+
+
+def test_waiting_for_others_does_not_count_and_sleeping_does(box):
+    """The grader takes longer over a question than a call may compute: on a busy machine everything looks like that."""
+
+    def slow(x):
+        threading.Event().wait(2.5)
+        return x + 1
+
+    source = "import time\ndef ask(x):\n    return inner(x)\ndef sleep():\n    time.sleep(60)"
+    with box.open(cells(source)) as submission:
+        assert submission.with_replacements({"inner": slow}).ask(1) == 2
+        with pytest.raises(CallTimeout, match="2 seconds"):
+            submission.sleep()
 
 
 class Reference(nn.Module):

@@ -1,0 +1,334 @@
+"""`lecturelib grade` as an instructor runs it: a process of its own, on a folder of good, bad and hostile notebooks."""
+
+import csv
+import errno
+import json
+import os
+import random
+import signal
+import struct
+import subprocess
+import sys
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import lecturelib
+from lecturelib.grading.worker import kernel, seccomp
+
+ROOT = Path(lecturelib.__file__).parent.parent
+RUBRICS = Path(__file__).parent / "rubrics"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+
+SETUP = "import math, torch\nfrom torch import nn"
+SOFTMAX = "def softmax(x):\n    return torch.softmax(x, -1)"
+ATTENTION = "def attention(q, k, v):\n    return softmax(q @ k.mT / math.sqrt(q.shape[-1])) @ v"
+LAYER = """
+class Layer(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.linear = nn.Linear(d_model, d_model)
+    def forward(self, x):
+        return torch.tanh(self.linear(x))
+"""
+STACK = """
+class Stack(nn.Module):
+    def __init__(self, d_model):
+        super().__init__()
+        self.first, self.second = Layer(d_model), Layer(d_model)
+    def forward(self, x):
+        return self.second(self.first(x))
+"""
+RIGHT = (SETUP, SOFTMAX, ATTENTION, LAYER, STACK)
+HONEST = {  # cells, points of 7
+    "ada": (RIGHT, 7),
+    "bo": ((*RIGHT, "1 / 0", "print('hello')"), 7),
+    "cy": ((*RIGHT, "def softmax(x):\n    return x.exp()"), 6),  # attention is tested with the reference's softmax
+    "di": ((*RIGHT, LAYER.replace("torch.tanh", "")), 6),  # Stack is tested with the reference's Layer
+    "ed": ((SETUP, "class Layer:\n    pass", STACK), 3),  # not even a module
+    "fay": ((SETUP,), 0),
+    "gus": ((SETUP, SOFTMAX, "def attention(q, k, v):\n    return v"), 1),
+    "hal": ((*RIGHT, "def attention(q, k, v):\n    return None"), 5),
+}
+EVIL = {
+    "eve": ((SETUP, "import os, signal\nos.kill(-1, signal.SIGKILL)"), 0),
+    "ivan": ((*RIGHT, "def attention(q, k, v):\n    import os\n    os.kill(os.getppid(), 9)\n    os._exit(0)"), 5),
+    "=mallory()": ((*RIGHT, "torch.allclose = lambda *a, **k: True\ndef softmax(x):\n    return x"), 6),
+    "zoe": ((SETUP, "kept = [bytearray(10 << 20) for _ in range(800)]"), 0),
+}
+
+
+def notebook(cells: tuple[str, ...]) -> str:
+    made = [
+        {"cell_type": "code", "id": f"c{i}", "source": s, "metadata": {}, "outputs": [], "execution_count": None}
+        for i, s in enumerate(cells)
+    ]
+    return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": made})
+
+
+def command(source: Path, out: Path, *options: str, exercise: str = "small") -> list[str]:
+    asked = ["grade", str(source), "--out", str(out), "--rubrics", str(RUBRICS), "--exercise", exercise]
+    return [sys.executable, "-m", "lecturelib.cli", *asked, "--workers", "2", *options]
+
+
+def grade(source: Path, out: Path, *options: str, exercise: str = "small") -> subprocess.CompletedProcess[str]:
+    asked = command(source, out, *options, exercise=exercise)
+    return subprocess.run(asked, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+
+
+def start(source: Path, out: Path, *options: str, exercise: str = "small") -> subprocess.Popen[str]:
+    """The command in a process group of its own, as a shell would start it."""
+    asked = command(source, out, *options, exercise=exercise)
+    nothing = subprocess.DEVNULL
+    return subprocess.Popen(
+        asked, env=ENVIRONMENT, text=True, stdout=nothing, stderr=subprocess.PIPE, start_new_session=True
+    )
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come to that"
+        threading.Event().wait(0.01)
+
+
+def wait_for_results(grader: subprocess.Popen[str], out: Path, count: int, seconds: float = 120) -> None:
+    wait_until(lambda: len(journal(out)) >= count or grader.poll() is not None, seconds)
+
+
+def journal(out: Path) -> list[dict]:
+    """The results in a journal, whole lines only."""
+    path = out / "journal.jsonl"
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    return [json.loads(line) for line in lines[1:]]
+
+
+def verdicts(out: Path) -> dict[str, object]:
+    """All that a result says about a submission, except how long it took."""
+    found = {}
+    for entry in journal(out):
+        result = entry["result"]
+        tests = [{key: value for key, value in test.items() if key != "seconds"} for test in result["tests"]]
+        assert result["submission"] not in found, "graded twice"
+        found[result["submission"]] = (tests, result["notes"], result["reason"], result["seed"])
+    return found
+
+
+def points(out: Path) -> dict[str, float]:
+    with open(out / "grades.csv", newline="") as file:
+        return {row["student"]: float(row["points"]) for row in csv.DictReader(file)}
+
+
+def reports(out: Path) -> dict[str, str]:
+    names = ("grades.csv", "canvas.csv", *(str(p.relative_to(out)) for p in sorted(out.glob("feedback/*"))))
+    return {name: (out / name).read_text() for name in names}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Honest submissions, hostile ones, one that is no notebook, and a link to somebody else's."""
+    made = tmp_path_factory.mktemp("submissions")
+    for student, (cells, _) in {**HONEST, **EVIL}.items():
+        (made / f"{student}.ipynb").write_text(notebook(cells))
+    (made / "jo.ipynb").write_text('{"cells": [[[[')
+    (made / "kim.ipynb").symlink_to(made / "ada.ipynb")
+    return made
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of one uninterrupted run."""
+    out = tmp_path_factory.mktemp("whole")
+    done = grade(folder, out, "--seed", "5")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"14 submissions graded with seed 5, 2 of them unreadable; see {out}\n"
+    assert "sandbox tier: " in done.stderr
+    return out
+
+
+def test_every_submission_gets_what_it_deserves(whole):
+    expected = {student.replace("=", "'="): float(score) for student, (_, score) in {**HONEST, **EVIL}.items()}
+    assert points(whole) == {**expected, "jo": 0, "kim": 0}
+    reasons = {entry["result"]["submission"]: entry["result"]["reason"] for entry in journal(whole)}
+    assert "not JSON" in reasons["jo"]
+    assert "symbolic link" in reasons["kim"]
+    for name in ("feedback", "gradescope"):
+        assert len(list((whole / name).iterdir())) == 14
+    assert (whole / "items.html").stat().st_size > 1000
+
+
+def test_wrong_upstream_function_or_class_is_the_references_downstream(whole):
+    found = verdicts(whole)
+    for student, name, test in (("cy", "softmax", 1), ("di", "Layer", 3), ("ed", "Layer", 3)):
+        result = found[student][0][test]
+        assert (result["outcome"], result["replaced"]) == ("pass", [name]), result
+    assert found["cy"][0][0]["mistake"] == "unnormalised"
+
+
+def test_hostile_neighbours_change_nothing_for_honest_students(folder, whole, tmp_path):
+    alone = tmp_path / "alone"
+    alone.mkdir()
+    for student in HONEST:
+        (alone / f"{student}.ipynb").write_bytes((folder / f"{student}.ipynb").read_bytes())
+    assert grade(alone, tmp_path / "out", "--seed", "5").returncode == 0
+    among = verdicts(whole)
+    assert verdicts(tmp_path / "out") == {student: among[student] for student in HONEST}
+
+
+def test_killed_at_any_moment_the_same_command_completes(folder, whole, tmp_path):
+    """Killed three times, at moments drawn anew each time; what was graded stays as it is, to the byte."""
+    out = tmp_path / "out"
+    for part in range(3):
+        before = (out / "journal.jsonl").read_bytes() if journal(out) else b""
+        grader = start(folder, out, "--seed", "5")
+        wait_for_results(grader, out, min(5 * part + random.randint(0, 5), 13))
+        threading.Event().wait(random.random() / 4)
+        grader.kill()
+        grader.communicate()
+        assert (out / "journal.jsonl").read_bytes().startswith(before)
+    held = journal(out)
+    again = grade(folder, out, "--seed", "5")
+    assert again.returncode == 0, again.stderr
+    assert journal(out)[: len(held)] == held
+    assert verdicts(out) == verdicts(whole)
+    assert reports(out) == reports(whole)
+
+
+def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(folder, whole, tmp_path):
+    out = tmp_path / "out"
+    grader = start(folder, out)  # without a seed: the drawn one is kept
+    wait_for_results(grader, out, 1)
+    os.killpg(grader.pid, signal.SIGINT)
+    _, said = grader.communicate(timeout=60)
+    assert grader.returncode == 130, said
+    assert "the same command goes on" in said
+    assert "Traceback" not in said
+    again = grade(folder, out)
+    assert again.returncode == 0, again.stderr
+    assert points(out) == points(whole)
+    assert len({seed for *_, seed in verdicts(out).values()}) == 1
+
+
+def test_two_graders_on_one_folder_keep_out_of_each_others_way(folder, whole, tmp_path):
+    out = tmp_path / "out"
+    first = start(folder, out, "--seed", "5")
+    wait_for_results(first, out, 1)
+    second = grade(folder, out, "--seed", "5")
+    first.communicate(timeout=120)
+    assert (first.returncode, second.returncode) == (0, 4)
+    assert "another grader is at work" in second.stderr
+    assert verdicts(out) == verdicts(whole)
+    other = grade(folder, out, "--seed", "6")
+    assert other.returncode == 4
+    assert "seed 5, not 6" in other.stderr
+    assert verdicts(out) == verdicts(whole)
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "said"),
+    [
+        ("absent", (), "there is nothing at"),
+        (".", (), "no notebook"),
+        ("some", ("--exercise", "large"), "no rubric for 'large'"),
+        ("some", ("--workers", "0"), "--workers must be at least 1, got 0"),
+        ("some", ("--memory", "-1"), "memory_mb must be positive"),
+        ("some", ("--rubrics", "absent"), "no rubrics in absent"),
+        ("some", ("--dask", "tcp://127.0.0.1:9"), "no Dask scheduler answers"),
+    ],
+)
+def test_mistakes_of_the_user_are_one_line_and_exit_code_2(tmp_path, source, options, said):
+    (tmp_path / "some").mkdir()
+    if source == "some":
+        (tmp_path / "some" / "ada.ipynb").write_text(notebook(RIGHT))
+    done = grade(tmp_path / source, tmp_path / "out", *options)
+    assert done.returncode == 2, done.stderr
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists() or not journal(tmp_path / "out")
+
+
+def without_namespaces() -> None:
+    """Make this process and its children a poorer machine: one whose kernel refuses `unshare`."""
+    number = seccomp.REFUSED["unshare"][list(seccomp.ARCHITECTURES).index(kernel.MACHINE)]
+    steps = [(0x20, 0, 0, 0), (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | errno.EPERM), (0x06, 0, 0, 0x7FFF0000)]
+    seccomp.install(b"".join(struct.pack("HBBI", *step) for step in steps))
+
+
+def test_required_tier_that_the_machine_cannot_give_is_exit_code_3(folder, tmp_path):
+    options = ("--require-tier", "full")
+    poor = subprocess.run(
+        command(folder, tmp_path / "out", *options),
+        env=ENVIRONMENT,
+        capture_output=True,
+        text=True,
+        preexec_fn=without_namespaces,
+    )
+    assert poor.returncode == 3, poor.stderr
+    assert "tier 'full' is required, but this machine gives 'reduced'" in poor.stderr
+    assert "Traceback" not in poor.stderr
+    assert journal(tmp_path / "out") == []
+
+
+def test_canvas_zip_is_graded_under_the_platforms_ids(tmp_path):
+    names = {
+        "adalovelace_10_77_small.ipynb": "ada",
+        "bo_LATE_20_78_small-1.ipynb": "gus",
+        "bo_LATE_20_99_small-2.ipynb": "cy",  # the later upload counts
+    }
+    with zipfile.ZipFile(tmp_path / "submissions.zip", "w") as archive:
+        for name, student in names.items():
+            archive.writestr(name, notebook(HONEST[student][0]))
+        archive.writestr("__MACOSX/._adalovelace_10_77_small.ipynb", "noise")
+    done = grade(tmp_path / "submissions.zip", tmp_path / "out", "--seed", "5")
+    assert done.returncode == 0, done.stderr
+    assert points(tmp_path / "out") == {"10": 7, "20": 6}
+    with open(tmp_path / "out" / "canvas.csv", newline="") as file:
+        rows = list(csv.reader(file))
+    assert [(row[1], row[-1]) for row in rows[2:]] == [("10", "7"), ("20", "6")]
+    assert "handed in late" in next((tmp_path / "out" / "feedback").glob("20-*")).read_text()
+
+
+@pytest.fixture
+def cluster() -> Iterator[object]:
+    from distributed import LocalCluster
+
+    with LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as made:
+        yield made
+
+
+def test_dask_cluster_grades_the_same_and_loses_nothing_with_a_worker(folder, whole, tmp_path, cluster):
+    out = tmp_path / "out"
+    grader = start(folder, out, "--seed", "5", "--dask", cluster.scheduler_address)
+    wait_for_results(grader, out, 2)
+    os.kill(cluster.workers[0].pid, signal.SIGKILL)
+    _, said = grader.communicate(timeout=200)
+    assert grader.returncode == 0, said
+    assert verdicts(out) == verdicts(whole)
+    assert reports(out) == reports(whole)
+
+
+def resident_mb(process: int) -> float:
+    return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def test_many_submissions_need_no_more_memory_than_a_few(tmp_path):
+    """What the grader holds for one submission more: were it 20 KB, 5,000 would add 100 MB."""
+    with zipfile.ZipFile(tmp_path / "many.zip", "w") as archive:
+        for i in range(300):
+            archive.writestr(f"s{i:04}.ipynb", notebook((f"def double(x):\n    return x + {21 if i % 3 else i}",)))
+    out = tmp_path / "out"
+    grader = start(tmp_path / "many.zip", out, "--seed", "5", exercise="trivial")
+    at = {}
+    for count in (60, 290):
+        wait_for_results(grader, out, count, 400)
+        at[count] = resident_mb(grader.pid)
+    _, said = grader.communicate(timeout=100)
+    assert grader.returncode == 0, said
+    assert len(verdicts(out)) == 300
+    assert sum(points(out).values()) == 200
+    each_kb = 1024 * (at[290] - at[60]) / 230
+    assert each_kb < 20, f"{each_kb:.1f} KB for each submission"
