@@ -6,7 +6,6 @@ Nothing here is confined: it is for one's own notebook. An instructor grades wit
 import ast
 import contextlib
 import io
-import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +13,9 @@ from typing import Any
 
 from lecturelib.grading.calls import describe
 from lecturelib.grading.check import Checker, Report
+from lecturelib.grading.notebook import without_magics
 from lecturelib.grading.packing import unpack_rubric
 from lecturelib.grading.release import read_notebook
-
-_MAGIC = re.compile(r"^(\s*)[%!?].*$", re.MULTILINE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +29,8 @@ class NotebookCheck:
 def check_notebook(path: Path, exercise: str | None = None) -> NotebookCheck:
     """Run the code cells in order, each whatever became of the one before, then the notebook's own checks."""
     notebook = read_notebook(path)
-    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    sources = [without_magics(number, source, notes=[]) for number, source in enumerate(code, start=1)]
     rubric = unpack_rubric(_packed(sources, path))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     failed = []
@@ -44,9 +43,6 @@ def check_notebook(path: Path, exercise: str | None = None) -> NotebookCheck:
 
 def _run(source: str, namespace: dict[str, Any], number: int) -> str:
     """Run one cell, its output and warnings kept from the terminal; what it raised, as a line."""
-    if source.lstrip().startswith("%%"):
-        return ""
-    source = _MAGIC.sub(r"\1pass", source)
     try:
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings(record=True):
             exec(compile(source, f"<cell {number}>", "exec"), namespace)
@@ -63,7 +59,7 @@ def _packed(sources: list[str], path: Path) -> str:
     for source in sources:
         if "load_checks" not in source:
             continue
-        for node in ast.walk(ast.parse(_MAGIC.sub(r"\1pass", source))):
+        for node in ast.walk(ast.parse(source)):
             if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] == "load_checks" and node.args:
                 blob = node.args[0]
                 if isinstance(blob, ast.Constant) and isinstance(blob.value, str):

@@ -20,7 +20,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-MAX_NOTEBOOK_BYTES = 8 << 20
+from lecturelib.grading.notebook import MOST_BYTES, NotebookError, read_bounded, read_bytes
+
 MAX_INNER_ZIP_BYTES = 64 << 20
 MAX_MEMBERS = 200_000
 
@@ -37,10 +38,6 @@ class IntakeError(ValueError):
     """The folder or zip as a whole cannot be graded."""
 
 
-class UnreadableError(ValueError):
-    """This one submission cannot be read; the message says why."""
-
-
 Reader = Callable[[], bytes]
 
 
@@ -52,7 +49,7 @@ class Found:
         student: what identifies the student: the platform's user id, else a folder or file name
         name: how to address the student
         path: where it was found, as shown to the instructor
-        load: reads the notebook's bytes, or raises UnreadableError with the reason
+        load: reads the notebook's bytes, or raises NotebookError with the reason
         late: the platform says it came late
         order: a later upload of the same student has a higher one
         note: what the instructor should know, such as other files passed over
@@ -74,7 +71,7 @@ def find_submissions(source: Path, exercise: str | None = None) -> list[Found]:
     if source.is_dir():
         readers = _in_folder(source)
     elif source.suffix.lower() == ".ipynb":
-        readers = iter([(PurePosixPath(source.name), partial(_read_file, source))])
+        readers = iter([(PurePosixPath(source.name), partial(read_bytes, source))])
     elif zipfile.is_zipfile(source):
         readers = iter(_without_wrapper(list(_in_zip(zipfile.ZipFile(source)))))
     else:
@@ -94,9 +91,9 @@ def _in_folder(root: Path) -> Iterator[tuple[PurePosixPath, Reader]]:
             if _is_noise(name):
                 continue
             if path.suffix.lower() == ".ipynb":
-                yield relative, partial(_read_file, path)
+                yield relative, partial(read_bytes, path)
             elif path.suffix.lower() == ".zip":
-                yield from _in_inner_zip(relative, partial(_read_file, path, MAX_INNER_ZIP_BYTES))
+                yield from _in_inner_zip(relative, partial(read_bytes, path, MAX_INNER_ZIP_BYTES))
 
 
 def _in_zip(archive: zipfile.ZipFile) -> Iterator[tuple[PurePosixPath, Reader]]:
@@ -118,7 +115,7 @@ def _in_inner_zip(relative: PurePosixPath, load: Reader) -> Iterator[tuple[PureP
     try:
         with zipfile.ZipFile(io.BytesIO(load())) as archive:
             names = [name for name in archive.namelist()[:MAX_MEMBERS] if name.lower().endswith(".ipynb")]
-    except (UnreadableError, zipfile.BadZipFile) as error:
+    except (NotebookError, zipfile.BadZipFile) as error:
         yield relative, partial(_refuse, f"the zip could not be opened: {error}")
         return
     names = [name for name in names if not any(_is_noise(part) for part in PurePosixPath(name).parts)]
@@ -135,37 +132,21 @@ def _without_wrapper(entries: list[tuple[PurePosixPath, Reader]]) -> list[tuple[
     return [(PurePosixPath(*path.parts[1:]), load) for path, load in entries]
 
 
-def _read_file(path: Path, limit: int = MAX_NOTEBOOK_BYTES) -> bytes:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError as error:
-        reason = "it is a symbolic link" if path.is_symlink() else (error.strerror or str(error)).lower()
-        raise UnreadableError(f"the file was not opened: {reason}") from error
-    with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise UnreadableError("it is not an ordinary file")
-        if status.st_size > limit:
-            raise UnreadableError(_too_large(status.st_size, limit))
-        return file.read(limit)
-
-
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int = MAX_NOTEBOOK_BYTES) -> bytes:
+def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int = MOST_BYTES) -> bytes:
     relative = PurePosixPath(member.filename.replace("\\", "/"))
     if relative.is_absolute() or ".." in relative.parts:
-        raise UnreadableError("its path leads out of the zip")
+        raise NotebookError("its path leads out of the zip")
     if stat.S_ISLNK(member.external_attr >> 16):
-        raise UnreadableError("it is a symbolic link")
+        raise NotebookError("it is a symbolic link")
     if member.flag_bits & 0x1:
-        raise UnreadableError("it is encrypted")
+        raise NotebookError("it is encrypted")
     try:
         with archive.open(member) as file:
-            data = file.read(limit + 1)  # the size in the directory is only a claim
+            return read_bounded(file, member.file_size, limit)  # its size in the zip's directory is only a claim
+    except NotebookError:
+        raise
     except DAMAGED as error:
-        raise UnreadableError(f"the zip is damaged here: {error}") from error
-    if len(data) > limit:
-        raise UnreadableError(_too_large(max(member.file_size, len(data)), limit))
-    return data
+        raise NotebookError(f"the zip is damaged here: {error}") from error
 
 
 def _read_inner_member(load: Reader, name: str) -> bytes:
@@ -174,11 +155,7 @@ def _read_inner_member(load: Reader, name: str) -> bytes:
 
 
 def _refuse(reason: str) -> bytes:
-    raise UnreadableError(reason)
-
-
-def _too_large(size: int, limit: int) -> str:
-    return f"it is too large: {size / 2**20:.1f} MiB, and at most {limit >> 20} MiB are read; clear the outputs first"
+    raise NotebookError(reason)
 
 
 def _identify(relative: PurePosixPath, load: Reader) -> Found:

@@ -11,7 +11,7 @@ import re
 import stat
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
 MOST_BYTES = 16 << 20
 MOST_CODE = 1 << 20
@@ -36,10 +36,10 @@ class Notebook:
 
 def read_notebook(path: str | os.PathLike[str]) -> Notebook:
     """Read a notebook file; `NotebookError` says what is wrong with it."""
-    return parse_notebook(_bytes(path))
+    return parse_notebook(read_bytes(path))
 
 
-def _bytes(path: str | os.PathLike[str]) -> bytes:
+def read_bytes(path: str | os.PathLike[str], limit: int = MOST_BYTES) -> bytes:
     """The content of a regular file: a symbolic link could point at a secret, a pipe could never end."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -52,11 +52,16 @@ def _bytes(path: str | os.PathLike[str]) -> bytes:
         os.close(descriptor)
         raise NotebookError("the file is not a regular file")
     with open(descriptor, "rb") as stream:
-        content = stream.read(MOST_BYTES + 1) if status.st_size <= MOST_BYTES else b""
-    if status.st_size > MOST_BYTES or len(content) > MOST_BYTES:
-        size = max(status.st_size, len(content))
+        return read_bounded(stream, status.st_size, limit)
+
+
+def read_bounded(stream: IO[bytes], size: int, limit: int = MOST_BYTES) -> bytes:
+    """All of a stream that says it has `size` bytes; what it says is believed only when it says too many."""
+    content = stream.read(limit + 1) if size <= limit else b""
+    if max(size, len(content)) > limit:
+        megabytes = max(size, len(content)) >> 20
         raise NotebookError(
-            f"the file has {size >> 20} MB, more than the {MOST_BYTES >> 20} MB allowed; clear its outputs and save it"
+            f"the file has {megabytes} MB, more than the {limit >> 20} MB allowed; clear its outputs and save it"
         )
     return content
 

@@ -22,6 +22,7 @@ from typing import Any
 
 import nbformat
 
+from lecturelib.grading.notebook import read_bytes
 from lecturelib.grading.packing import pack, unpack, visible_source
 from lecturelib.grading.rubric import Rubric, load_rubric
 
@@ -249,7 +250,7 @@ def read_notebook(path: Path) -> Any:
     if not path.is_file():
         raise FileNotFoundError(f"no notebook at {path}")
     try:
-        notebook = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)
+        notebook = nbformat.reads(read_bytes(path.resolve()).decode(), as_version=4)
         nbformat.validate(notebook)
     except UnicodeDecodeError:
         raise ValueError(f"{path} is not a notebook: it is not UTF-8 text") from None

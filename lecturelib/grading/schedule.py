@@ -17,8 +17,9 @@ from multiprocessing.connection import wait as wait_for_end
 from types import TracebackType
 from typing import Self
 
-from lecturelib.grading.intake import Found, UnreadableError
+from lecturelib.grading.intake import Found
 from lecturelib.grading.journal import Journal
+from lecturelib.grading.notebook import NotebookError
 from lecturelib.grading.results import Graded, SubmissionResult
 
 MAX_TRIES_ALONE = 2
@@ -153,7 +154,7 @@ def grade_all(
     for entry in found:
         try:
             notebook, reason = entry.load(), ""
-        except UnreadableError as error:
+        except NotebookError as error:
             notebook, reason = b"", str(error)
         digest = hashlib.sha256(notebook + reason.encode()).hexdigest()[:16]
         task = Task(found=entry, key=f"{entry.student}/{digest}", notebook=notebook)

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lecturelib.grading.intake import Found, UnreadableError
+from lecturelib.grading.intake import Found
 from lecturelib.grading.journal import Journal, Run
+from lecturelib.grading.notebook import NotebookError
 from lecturelib.grading.results import SubmissionResult
 from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, grade_all, local_pool
 
@@ -35,7 +36,7 @@ def fake_grade(student: str, notebook: bytes) -> str:
 def submissions(**notebooks: bytes | None) -> list[Found]:
     def load(data: bytes | None) -> bytes:
         if data is None:
-            raise UnreadableError("it is a symbolic link")
+            raise NotebookError("it is a symbolic link")
         return data
 
     return [Found(student=s, name=s, path=s, load=lambda data=d: load(data)) for s, d in notebooks.items()]

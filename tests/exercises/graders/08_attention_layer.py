@@ -568,7 +568,7 @@ def never_invariant(layer, x):
 
 
 class Layers:
-    """Layers to classify, with random weights; their inputs are (B, T, 6), and T is 4 for the ones with positions."""
+    """Layers to classify, with random weights; their inputs are (B, T, 6), and T is at most 4 for those with positions."""
 
     def __init__(self, rng):
         self.weight, self.positions = draw(rng, 6, 6), draw(rng, 1, 4, 6)
@@ -580,7 +580,7 @@ class Layers:
         return dot_product_attention(x @ self.weight, x, x, is_causal=True)
 
     def positioned(self, x):
-        return self.self_attention(x + self.positions)
+        return self.self_attention(x + self.positions[:, : x.shape[1]])
 
     def negated(self, x):
         return -self.positioned(x)
@@ -589,7 +589,8 @@ class Layers:
         return self.self_attention(x).mean(dim=1)
 
     def mirrored(self, x):
-        return self.self_attention(x + self.positions + self.positions.flip(1))
+        positions = self.positions[:, : x.shape[1]]
+        return self.self_attention(x + positions + positions.flip(1))
 
     def convolved(self, x):
         return (x + x.roll(1, dims=1)).tanh()
@@ -623,7 +624,7 @@ def gap_of_self_attention_is_rounding(submission, rng):
 
 @rubric.test("equivariance", points=2, visible=True, hint="Which of the two must hold for *every* order?")
 def symmetry_of_the_plain_layers(submission, rng):
-    zoo, x = Layers(rng), draw(rng, 2, 4, 6)
+    zoo, x = Layers(rng), draw(rng, 2, 3, 6)  # three tokens: six orders, so that trying all of them is quick
     for name in ("self_attention", "positioned", "pooled", "mirrored"):
         got = submission.symmetry(getattr(zoo, name), x)
         assert_close(got, ANSWERS[name], what=f"symmetry of {name.replace('_', ' ')}")
@@ -636,6 +637,6 @@ def symmetry_of_the_plain_layers(submission, rng):
     hint="Some layers respect one shuffle and not the next.",
 )
 def symmetry_is_not_fooled_by_one_shuffle(submission, rng):
-    zoo, x = Layers(rng), draw(rng, 2, 4, 6)
-    for name in ANSWERS:
+    zoo, x = Layers(rng), draw(rng, 2, 3, 6)
+    for name in ("causal", "convolved", "pooled"):
         assert_close(submission.symmetry(getattr(zoo, name), x), ANSWERS[name], what=f"symmetry of a layer ({name})")
