@@ -568,7 +568,7 @@ def never_invariant(layer, x):
 
 
 class Layers:
-    """Layers to classify, with random weights; their inputs are (B, T, 6), and T is at most 4 for those with positions."""
+    """Layers to classify, with random weights, for inputs (B, T, 6); those with positions take up to four tokens."""
 
     def __init__(self, rng):
         self.weight, self.positions = draw(rng, 6, 6), draw(rng, 1, 4, 6)
