@@ -4,21 +4,28 @@
     splits.train, splits.validation, splits.test
 
 What a name loads is fetched on first use, with a word about its licence, and kept; see `fetch`.
+
+Pictures are augmented here too, as whole batches of tensors and before any model sees them: `rand_augment`, `mixup`,
+`cutmix`, `random_erasing` and their kin know pixels and labels only, so they stand where the pictures stand.
 """
 
 from collections.abc import Callable
 from typing import Any
 
+from lecturelib.data.augment import random_crop, random_erasing, random_flip, repeated_indices
 from lecturelib.data.data_set import Archive, DataSet
 from lecturelib.data.dates import date_pair, date_pairs, dates
 from lecturelib.data.emoji import Emoji, emoji
 from lecturelib.data.fetching import fetch, store
+from lecturelib.data.frequencies import high_frequency_adversary, split_frequencies
 from lecturelib.data.graphs import CitationGraph, cora
 from lecturelib.data.greek_english import Verse, greek_english, greek_tags, verses
 from lecturelib.data.images import Images, cifar10, digits, fashion_mnist, mnist
+from lecturelib.data.mixing import ImageBatch, cutmix, mixup, mixup_or_cutmix, smooth_labels
 from lecturelib.data.multi30k import multi30k
 from lecturelib.data.pairs import Pair
 from lecturelib.data.pronunciation import pronunciations
+from lecturelib.data.rand_augment import rand_augment
 from lecturelib.data.registry import DATA_SETS, UnknownDataSetError, find
 from lecturelib.data.reviews import Review, long_reviews, movie_reviews
 from lecturelib.data.sequences import SequenceBatch, copying, looking_up, remembering
@@ -57,6 +64,7 @@ __all__ = [
     "DataSet",
     "Emoji",
     "FetchError",
+    "ImageBatch",
     "Images",
     "Pair",
     "Review",
@@ -69,6 +77,7 @@ __all__ = [
     "cifar10",
     "copying",
     "cora",
+    "cutmix",
     "date_pair",
     "date_pairs",
     "dates",
@@ -79,19 +88,29 @@ __all__ = [
     "find",
     "greek_english",
     "greek_tags",
+    "high_frequency_adversary",
     "load",
     "long_reviews",
     "looking_up",
+    "mixup",
+    "mixup_or_cutmix",
     "mnist",
     "movie_reviews",
     "multi30k",
     "pronunciations",
+    "rand_augment",
+    "random_crop",
+    "random_erasing",
+    "random_flip",
     "reference_sentences",
     "remembering",
+    "repeated_indices",
     "shakespeare",
     "shakespeare_works",
     "shape_pairs",
+    "smooth_labels",
     "split_by",
+    "split_frequencies",
     "split_of",
     "store",
     "verses",

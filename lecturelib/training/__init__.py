@@ -6,7 +6,7 @@ from lecturelib.training.config import TrainConfig
 from lecturelib.training.devices import choose_device, to_device
 from lecturelib.training.history import History, read_history
 from lecturelib.training.loop import NonFiniteError, train
-from lecturelib.training.losses import next_token_loss, target_loss
+from lecturelib.training.losses import class_loss, next_token_loss, target_loss
 from lecturelib.training.schedules import Constant, Cosine, Linear, Noam
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "NonFiniteError",
     "TrainConfig",
     "choose_device",
+    "class_loss",
     "load_weights",
     "next_token_loss",
     "read_history",

@@ -1,9 +1,10 @@
-"""The losses of the course's language models, each with the number of tokens it is the mean of."""
+"""The losses of the course's models, each with the number of tokens or pictures it is the mean of."""
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from lecturelib.data.mixing import ImageBatch
 from lecturelib.tokens.batches import LanguageBatch, PairBatch
 
 
@@ -24,3 +25,13 @@ def target_loss(model: nn.Module, batch: PairBatch, *, label_smoothing: float = 
     real = torch.arange(width, device=logits.device) < batch.target_lengths[:, None]  # (B, Tt)
     mean = F.cross_entropy(logits[real].float(), batch.target_out[real], label_smoothing=label_smoothing)
     return mean, int(batch.target_lengths.sum())
+
+
+def class_loss(model: nn.Module, batch: ImageBatch, *, label_smoothing: float = 0.0) -> tuple[Tensor, int]:
+    """Cross-entropy of each picture's class, or of its probabilities where pictures were mixed.
+
+    Paper: Szegedy et al. 2016 [szegedy2016rethinking], Section 7, for label smoothing.
+    Differs: nothing; use `functools.partial` to choose the smoothing.
+    """
+    logits = model(batch.images)  # (B, classes)
+    return F.cross_entropy(logits.float(), batch.targets, label_smoothing=label_smoothing), len(batch.images)
