@@ -90,14 +90,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7, help="turns each way gets (default 7)")
     parser.add_argument("--tokens", type=int, default=64, help="tokens to generate (default 64)")
+    parser.add_argument("--quick", action="store_true", help="2 rounds of 8 tokens: does it run? No numbers to quote")
     arguments = parser.parse_args()
+    rounds, tokens = (2, 8) if arguments.quick else (arguments.rounds, arguments.tokens)
     theirs, ours = twins()
     comparisons = [
-        many_texts(theirs, ours, 8, arguments.tokens, arguments.rounds),
-        beams(theirs, ours, 8, 4, arguments.tokens, arguments.rounds, ends=False),
-        beams(theirs, ours, 8, 4, arguments.tokens, arguments.rounds, ends=True),
+        many_texts(theirs, ours, 8, tokens, rounds),
+        beams(theirs, ours, 8, 4, tokens, rounds, ends=False),
+        beams(theirs, ours, 8, 4, tokens, rounds, ends=True),
     ]
-    print(report("decoding", comparisons))
+    print(report("decoding_quick" if arguments.quick else "decoding", comparisons))
 
 
 if __name__ == "__main__":
