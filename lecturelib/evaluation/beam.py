@@ -27,7 +27,6 @@ class Beams(NamedTuple):
         return [row[:-1] if row and row[-1] == eos_id else row for row in rows]
 
 
-@torch.no_grad()
 def beam_search(
     model: Any,
     start: Start,
@@ -53,11 +52,17 @@ def beam_search(
     """
     if beam_size < 1 or max_len < 1:
         raise ValueError(f"beam_search: beam_size={beam_size} and max_len={max_len} must both be at least 1")
-    search = _Search.begin(start, max_len, beam_size, eos_id, pad_id, length_penalty)
+    with torch.inference_mode():  # as in `decode`
+        found = _search(model, start, _Search.begin(start, max_len, beam_size, eos_id, pad_id, length_penalty))
+    return Beams(*(part.clone() for part in found))  # ordinary tensors again, which may be changed in place
+
+
+def _search(model: Any, start: Start, search: "_Search") -> Beams:
+    beam_size = search.scores.shape[1]
     logits, state = start
     rows = torch.arange(logits.shape[0], device=logits.device).repeat_interleave(beam_size)  # (B * K,)
     logits, state = logits[rows], state.select(rows)
-    for length in range(1, max_len + 1):
+    for length in range(1, search.max_len + 1):
         parents = search.extend(logits, length)
         if parents is None:
             break

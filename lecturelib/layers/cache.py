@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 FIRST_CAPACITY = 64
-SPARE_AFTER_SELECT = 16
+SPARE_AFTER_SELECT = 4
 
 
 class KeyValueCache:
@@ -118,11 +118,19 @@ class KeyValueCache:
         """
         chosen = self._copy()
         if self._storage is not None:
-            room = self.length + SPARE_AFTER_SELECT
-            layers = [layer[..., :room, :].index_select(1, index) for layer in self._storage.layers]
+            layers = [self._select_rows(layer, index) for layer in self._storage.layers]
             chosen._storage = _Storage(layers, filled=self.length)
         if self.lengths is not None:
             chosen.lengths = self.lengths.index_select(0, index)
+        return chosen
+
+    def _select_rows(self, layer: Tensor, index: Tensor) -> Tensor:
+        two, _, num_heads, _, head_dim = layer.shape
+        room = self.length + SPARE_AFTER_SELECT
+        chosen = layer.new_empty(two, index.shape[0], num_heads, room, head_dim)  # (2, B', H, room, Dh)
+        filled, spare = chosen.split((self.length, SPARE_AFTER_SELECT), dim=-2)
+        spare.zero_()
+        torch.index_select(layer[..., : self.length, :], 1, index, out=filled)
         return chosen
 
     def __getitem__(self, layer: int) -> "LayerCache":
