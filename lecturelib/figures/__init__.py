@@ -3,6 +3,7 @@
 from lecturelib.figures.attention_explorer import AttentionExplorer
 from lecturelib.figures.beam_explorer import BeamExplorer
 from lecturelib.figures.explorer import Explorer
+from lecturelib.figures.gate_explorer import GateExplorer
 from lecturelib.figures.glue import glue
 from lecturelib.figures.live import live
 from lecturelib.figures.ngram_explorer import NGramExplorer
@@ -14,6 +15,7 @@ __all__ = [
     "AttentionExplorer",
     "BeamExplorer",
     "Explorer",
+    "GateExplorer",
     "NGramExplorer",
     "Picture",
     "SoftmaxExplorer",
