@@ -44,7 +44,7 @@ def test_gate_explorer_shows_the_step_of_the_lstm_by_mouse(open_page, trace):
     page.locator("svg.map rect").nth(3 * len(TEXT) + 4).click()  # unit 4, character 5
     assert_shows(page, trace, 3, 4)
     assert page.get_by_role("slider", name="Unit").get_attribute("aria-valuetext") == "4 of 4"
-    assert "Character 5, “e”: unit 4 keeps" in page.get_by_role("status").inner_text()
+    assert "Character 5, “e”: unit 4 keeps" in page.locator("p.live").inner_text()
 
 
 def test_gate_explorer_follows_the_keyboard(open_page, trace):
