@@ -5,6 +5,7 @@ from lecturelib.figures.beam_explorer import BeamExplorer
 from lecturelib.figures.explorer import Explorer
 from lecturelib.figures.gate_explorer import GateExplorer
 from lecturelib.figures.glue import glue
+from lecturelib.figures.gradient_explorer import GradientExplorer
 from lecturelib.figures.live import live
 from lecturelib.figures.ngram_explorer import NGramExplorer
 from lecturelib.figures.picture import Picture, house_style, new_figure
@@ -16,6 +17,7 @@ __all__ = [
     "BeamExplorer",
     "Explorer",
     "GateExplorer",
+    "GradientExplorer",
     "NGramExplorer",
     "Picture",
     "SoftmaxExplorer",
