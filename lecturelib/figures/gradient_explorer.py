@@ -90,8 +90,8 @@ class GradientExplorer(Explorer):
     def text(self) -> str:
         low, high = self.radii[0], self.radii[-1]
         return (
-            f"Gradient through {self.num_steps} steps of an untrained recurrent network without input: with spectral radius "
-            f"{low:g} a gradient of length 1 becomes {float(self.norms(low)[-1]):.1e}, with {high:g} it becomes "
+            f"Gradient through {self.num_steps} steps of an untrained recurrent network without input: with spectral "
+            f"radius {low:g} a gradient of length 1 becomes {float(self.norms(low)[-1]):.1e}, with {high:g} it becomes "
             f"{float(self.norms(high)[-1]):.1e}; with strong inputs and {high:g} it becomes "
             f"{float(self.norms(high, 'strong')[-1]):.1e}, because tanh is flat where it saturates."
         )

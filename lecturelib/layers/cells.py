@@ -99,9 +99,9 @@ class TorchCell(Cell):
 
 
 class RNN(TorchCell):
-    """Elman's network: h' = tanh(W x + U h + b).
+    """Elman's network: h' = tanh(U x + W h + b).
 
-    Paper: Elman 1990 [elman1990finding]; W, U are `weight_ih`, `weight_hh` here.
+    Paper: Elman 1990 [elman1990finding]; U, W are `weight_ih`, `weight_hh` here.
     Differs: tanh (or relu [le2015simple]) where Elman has a logistic unit; two biases, as torch has, which are
     one in effect. Over whole sequences the runner calls torch's fused `rnn_tanh` or `rnn_relu`.
 
