@@ -1,14 +1,16 @@
-"""Our grader against nbgrader and otter on the same torch submissions: `python benchmarks/grading.py --peers FOLDER`.
+"""Our grader against nbgrader and otter on the same torch submissions: `python benchmarks/grading.py`.
 
-Each peer gets a virtual environment of its own in FOLDER, made when it is not there, which takes torch from this one.
-Without `--peers` only ours is measured. All graders run two submissions at a time, and all award the same points.
+Each peer gets a virtual environment of its own, made when it is not there, which takes torch from this one. All graders
+run two submissions at a time, and all must award the same points. Peers need seconds for each submission, so they get
+fewer. `--quick` measures with as few as still say something; `--no-peers` measures ours alone.
 """
 
 import argparse
+import csv
 import json
-import multiprocessing
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 import sysconfig
@@ -19,15 +21,16 @@ import venv
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import torch
 from measure import RESULTS, machine
 
-from lecturelib.grading import Rubric, assert_close
-from lecturelib.grading.limits import Limits
-from lecturelib.grading.runner import run
-from lecturelib.grading.sandbox import Sandbox
+from lecturelib.grading import load_rubric
+from lecturelib.grading.answers import namespace_of
+from lecturelib.grading.check import Checker
+from lecturelib.grading.release import read_notebook
 from lecturelib.grading.worker import supervisor
 
+ROOT = Path(__file__).resolve().parent.parent
+PEERS = {"nbgrader": "nbgrader==0.9.6", "otter-grader": "otter-grader==7.0.0"}
 WORKERS = 2
 SETUP = "import math\nimport torch"
 SOFTMAX = "def softmax(x):\n    return torch.softmax(x, -1)"
@@ -62,44 +65,93 @@ def code(source: str, name: str, **metadata: object) -> dict[str, object]:
 # ------------------------------------------------------------------------------------------------------------- ours
 
 
-def make_rubric(copies: int = 1) -> Rubric:
-    """The two checks; each of them `copies` times, to see what a further test costs."""
-    rubric = Rubric("benchmark", title="Benchmark")
-    rubric.exercise("softmax", title="Softmax", minutes=1, difficulty=1)
-    rubric.exercise("attention", title="Attention", minutes=1, difficulty=1)
+RUBRIC = """
+import torch
+from lecturelib.grading import Rubric, assert_close
 
-    def softmax_matches(submission, rng):
-        x = torch.randn(3, 5, generator=rng)
-        assert_close(submission.softmax(x), torch.softmax(x, -1))
+rubric = Rubric("benchmark", title="Benchmark")
+rubric.exercise("softmax", title="Softmax", minutes=1, difficulty=1)
+rubric.exercise("attention", title="Attention", minutes=1, difficulty=1)
 
-    def attention_matches(submission, rng):
-        q, k, v = (torch.randn(2, n, 3, generator=rng) for n in (4, 5, 5))
-        want = torch.nn.functional.scaled_dot_product_attention(q, k, v)
-        assert_close(submission.attention(q, k, v), want, atol=1e-5)
+def softmax_matches(submission, rng):
+    x = torch.randn(3, 5, generator=rng)
+    assert_close(submission.softmax(x), torch.softmax(x, -1))
 
-    for copy in range(copies):
-        for exercise, function in (("softmax", softmax_matches), ("attention", attention_matches)):
+def attention_matches(submission, rng):
+    q, k, v = (torch.randn(2, n, 3, generator=rng) for n in (4, 5, 5))
+    want = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+    assert_close(submission.attention(q, k, v), want, atol=1e-5)
 
-            def test(submission, rng, function=function):
-                function(submission, rng)
+for copy in range(COPIES):
+    for exercise, function in (("softmax", softmax_matches), ("attention", attention_matches)):
+        def test(submission, rng, function=function):
+            function(submission, rng)
+        test.__name__ = f"{function.__name__}_{copy}"
+        rubric.test(exercise, points=1 / COPIES, visible=False)(test)
+"""
 
-            test.__name__ = f"{function.__name__}_{copy}"
-            rubric.test(exercise, points=1 / copies, visible=False)(test)
-    return rubric
+
+def measure_ours(count: int, copies: int = 1) -> dict[str, object]:
+    """`lecturelib grade` as an instructor runs it, reports and journal included; each test `copies` times."""
+    with tempfile.TemporaryDirectory() as made:
+        folder, out, scores = Path(made, "submissions"), Path(made, "out"), {}
+        for i, (cells, score) in enumerate(submissions(count)):
+            write_notebook(folder / f"s{i}.ipynb", [code(source, f"c{n}") for n, source in enumerate(cells)])
+            scores[f"s{i}"] = score
+        Path(made, "benchmark.py").write_text(RUBRIC.replace("COPIES", str(copies)))
+        options = ["--rubrics", made, "--workers", str(WORKERS), "--seed", "1", "--require-tier", "reduced"]
+        command = [sys.executable, "-m", "lecturelib.cli", "grade", str(folder), "--out", str(out), *options]
+        begin = time.time()
+        grader = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        arrived, memory = watch(grader, out / "journal.jsonl", count)
+        said = grader.communicate()[1]
+        seconds = time.time() - begin
+        if grader.returncode:
+            raise RuntimeError(f"our own grader failed:\n{said[-1500:]}")
+        with open(out / "grades.csv", newline="") as file:
+            found = {row["student"]: round(float(row["points"]), 6) for row in csv.DictReader(file)}
+    assert found == scores, found
+    return {
+        "tier": said.partition("sandbox tier: ")[2].split()[0],
+        "submissions": count,
+        "seconds": seconds,
+        "per_minute": 60 * count / seconds,
+        "per_minute_once_started": 60 * (count - arrived[0][1]) / (arrived[-1][0] - arrived[0][0]),
+        "first_result_after_seconds": arrived[0][0] - begin,
+        "memory_per_worker_mb": memory,
+    }
 
 
-def our_worker(folder: Path, names: list[str], copies: int, results: "multiprocessing.Queue[tuple]") -> None:
-    """One process: a sandbox, and one submission after the other in it."""
-    torch.set_num_threads(1)
-    rubric = make_rubric(copies)
-    with Sandbox(Limits(), require_tier="reduced") as box:
-        results.put(("ready", time.time(), box.tier))
-        for name in names:
-            with box.open(folder / name) as submission:
-                earned = sum(test.earned for test in run(rubric, submission, seed=1))
-            results.put((name, time.time(), earned))
-        zygote = max(memory_mb(process) for process in supervisor.descendants(os.getpid()))
-        results.put(("memory", memory_mb(os.getpid()), zygote))
+def watch(
+    grader: "subprocess.Popen[str]", journal: Path, count: int
+) -> tuple[list[tuple[float, int]], dict[str, float]]:
+    """When how many results were there, and the most memory that a grading process and a zygote were seen to add."""
+    arrived: list[tuple[float, int]] = []
+    memory = {"grader": 0.0, "zygote": 0.0}
+    while grader.poll() is None and (not arrived or arrived[-1][1] < count):
+        done = journal.read_bytes().count(b"\n") - 1 if journal.exists() else 0
+        if done > (arrived[-1][1] if arrived else 0):
+            if not arrived or done > count / 2 > arrived[-1][1]:
+                for kind, process in workers_of(grader.pid):
+                    memory[kind] = max(memory[kind], memory_mb(process))
+            arrived.append((time.time(), done))
+        time.sleep(0.02)
+    return arrived, memory
+
+
+def workers_of(grader: int) -> list[tuple[str, int]]:
+    """The grading processes below the command's own, and their zygotes, told by how they were started."""
+    found = []
+    for process in supervisor.descendants(grader):
+        try:
+            line = Path(f"/proc/{process}/cmdline").read_bytes()
+        except OSError:
+            continue
+        if b"spawn_main" in line:
+            found.append(("grader", process))
+        elif b"boot.py" in line:
+            found.append(("zygote", process))
+    return found
 
 
 def memory_mb(process: int) -> float:
@@ -107,42 +159,21 @@ def memory_mb(process: int) -> float:
     try:
         with open(f"/proc/{process}/smaps_rollup") as stream:
             return next(int(line.split()[1]) for line in stream if line.startswith("Pss:")) / 1024
-    except (FileNotFoundError, ProcessLookupError):
+    except OSError:
         return 0.0
 
 
-def measure_ours(count: int, copies: int = 1) -> dict[str, object]:
-    with tempfile.TemporaryDirectory() as made:
-        folder, scores = Path(made), {}
-        for i, (cells, score) in enumerate(submissions(count)):
-            write_notebook(folder / f"{i}.ipynb", [code(source, f"c{n}") for n, source in enumerate(cells)])
-            scores[f"{i}.ipynb"] = score
-        context = multiprocessing.get_context("spawn")
-        results = context.Queue()
-        names, begin = list(scores), time.time()
-        workers = [
-            context.Process(target=our_worker, args=(folder, names[i::WORKERS], copies, results))
-            for i in range(WORKERS)
-        ]
-        for worker in workers:
-            worker.start()
-        told = [results.get(timeout=120) for _ in range(count + 2 * WORKERS)]
-        for worker in workers:
-            worker.join()
-    graded = {name: (when, earned) for name, when, earned in told if name in scores}
-    assert {name: round(earned, 6) for name, (_, earned) in graded.items()} == scores
-    ready = max(when for name, when, _ in told if name == "ready")
-    memory = [(grader, zygote) for name, grader, zygote in told if name == "memory"]
-    last = max(when for when, _ in graded.values())
-    return {
-        "tier": next(tier for name, _, tier in told if name == "ready"),
-        "submissions": count,
-        "seconds": last - begin,
-        "per_minute": 60 * count / (last - begin),
-        "per_minute_once_started": 60 * count / (last - ready),
-        "first_result_after_seconds": min(when for when, _ in graded.values()) - begin,
-        "memory_per_worker_mb": {"grader": max(g for g, _ in memory), "zygote": max(z for _, z in memory)},
-    }
+def measure_check() -> dict[str, float]:
+    """How long a student waits for `check("...")` in a kernel where torch is loaded: each exercise of set 08."""
+    notebook = read_notebook(ROOT / "solutions" / "08_attention_layer.ipynb")
+    namespace = namespace_of(*(cell.source for cell in notebook.cells if cell.cell_type == "code"))
+    rubric = load_rubric(ROOT / "tests" / "exercises" / "graders" / "08_attention_layer.py")
+    checker, seconds = Checker(rubric, namespace), []
+    for name in rubric.exercises:
+        begin = time.perf_counter()
+        checker(name)
+        seconds.append(time.perf_counter() - begin)
+    return {"median_ms": 1e3 * statistics.median(seconds), "slowest_ms": 1e3 * max(seconds)}
 
 
 # ------------------------------------------------------------------------------------------------------------ peers
@@ -154,7 +185,7 @@ def environment(folder: Path, package: str) -> Path:
     if not (home / "installed").exists():
         shutil.rmtree(home, ignore_errors=True)
         venv.create(home, with_pip=True)
-        subprocess.run([home / "bin" / "pip", "install", "--quiet", package, "ipykernel"], check=True)
+        subprocess.run([home / "bin" / "pip", "install", "--quiet", PEERS[package], "ipykernel"], check=True)
         (packages,) = (home / "lib").glob("python*/site-packages")
         (packages / "torch_from_outside.pth").write_text(sysconfig.get_path("purelib") + "\n")
         (home / "installed").touch()
@@ -253,19 +284,25 @@ def measure_otter(count: int, bin_folder: Path) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peers", type=Path, help="measure nbgrader and otter too; their environments are kept here")
-    parser.add_argument("--submissions", type=int, default=200, help="for ours; a peer gets --peer-submissions")
-    parser.add_argument("--peer-submissions", type=int, default=10)
+    parser.add_argument("--quick", action="store_true", help="40 submissions for ours and 2 for each peer")
+    parser.add_argument("--no-peers", action="store_true", help="measure ours alone")
+    parser.add_argument("--submissions", type=int, help="for ours (default: 200)")
+    parser.add_argument("--peer-submissions", type=int, help="for each peer (default: 10)")
+    where = ROOT / "_build" / "grading_peers"
+    parser.add_argument("--environments", type=Path, default=where, help="where those of the peers are kept")
     options = parser.parse_args()
-    found = {"ours": measure_ours(options.submissions)}
-    many = measure_ours(max(10, options.submissions // 10), copies=11)
+    count = options.submissions or (40 if options.quick else 200)
+    peer_count = options.peer_submissions or (2 if options.quick else 10)
+    found = {"ours": measure_ours(count)}
+    many = measure_ours(max(20, count // 4), copies=11)
     seconds = [60 / one["per_minute_once_started"] for one in (found["ours"], many)]
     further = WORKERS * (seconds[1] - seconds[0]) / 20  # of twenty tests more, in each of the workers
     found["ours"]["further_test_ms"] = 1e3 * further
-    if options.peers:
-        for name, measure in (("nbgrader", measure_nbgrader), ("otter-grader", measure_otter)):
-            found[name] = measure(options.peer_submissions, environment(options.peers, name))
-            found[name]["ours_is_faster_by"] = found["ours"]["per_minute"] / found[name]["per_minute"]
+    found["ours"]["check"] = measure_check()
+    measures = {"nbgrader": measure_nbgrader, "otter-grader": measure_otter}
+    for name, measure in measures.items() if not options.no_peers else ():
+        found[name] = measure(peer_count, environment(options.environments, name))
+        found[name]["ours_is_faster_by"] = found["ours"]["per_minute"] / found[name]["per_minute"]
     RESULTS.mkdir(exist_ok=True)
     content = {"name": "grading", "machine": machine(), "workers": WORKERS, "graders": found}
     (RESULTS / "grading.json").write_text(json.dumps(content, indent=2) + "\n")
@@ -279,7 +316,8 @@ def main() -> None:
             f"Ours, tier {ours['tier']}: first result after {ours['first_result_after_seconds']:.1f} s; once started "
             f"{ours['per_minute_once_started']:.0f} a minute; a further test costs {ours['further_test_ms']:.1f} ms; "
             f"memory per worker {ours['memory_per_worker_mb']['grader']:.0f} MB in the grader and "
-            f"{ours['memory_per_worker_mb']['zygote']:.0f} MB in the zygote.",
+            f"{ours['memory_per_worker_mb']['zygote']:.0f} MB in the zygote. A student waits "
+            f"{ours['check']['median_ms']:.0f} ms for `check`, at most {ours['check']['slowest_ms']:.0f} ms.",
             width=100,
         )
     )

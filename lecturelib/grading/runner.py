@@ -12,6 +12,14 @@ from lecturelib.grading.results import Outcome, Picture, TestResult
 from lecturelib.grading.rubric import GraderTest, Mistake, Rubric
 from lecturelib.grading.submission import LocalSubmission, MissingName, StudentError, Submission, SubmissionError
 
+# Where a test's own hint would mislead: the answer was not wrong, there was none
+HINTS: dict[Outcome, str] = {
+    "pass": "",
+    "timeout": "Look for a loop that does not end, or for work that grows much faster than its input.",
+    "crash": "Something ended the process that ran your code: a call such as os._exit, too much memory, a very large "
+    "answer, or a crash below Python.",
+}
+
 
 def run(
     rubric: Rubric,
@@ -77,7 +85,7 @@ def run_test(
     start = time.perf_counter()
     outcome, message, picture = _attempt(rubric, test, recording, seed)
     mistake = _recognise(rubric, test, recording, seed) if outcome in ("fail", "error") else None
-    hint = "" if outcome == "pass" else test.hint
+    hint = HINTS.get(outcome, test.hint)
     return TestResult(
         name=test.name,
         exercise=test.exercise,

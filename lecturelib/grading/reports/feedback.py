@@ -51,9 +51,9 @@ def _test(test: TestResult) -> str:
     kind = "pass" if test.passed else "fail"
     mark = "✓" if test.passed else "✗"
     parts = [
-        f"<h3>{text(test.name.replace('_', ' '))}</h3>",
-        f'<p><span class="{kind}">{mark} {SAID[test.outcome]}</span>, '
-        f"{number(test.earned)} of {number(test.points)} points.</p>",
+        f"<h3>{text(test.name.replace('_', ' ').capitalize())} <small>"
+        f'<span class="{kind}">{mark} {SAID[test.outcome]}</span>, '
+        f"{number(test.earned)} of {number(test.points)} points</small></h3>",
     ]
     if test.message:
         parts.append(f"<pre>{text(test.message)}</pre>")

@@ -73,12 +73,13 @@ def correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
 def common_wrong_answers(graded: Sequence[Graded], most: int = 12) -> list[tuple[str, str, int, str]]:
     """(exercise, what went wrong, how many students, the hint they got), the most frequent first.
 
-    A known mistake is counted under its name, anything else under its message. A student counts once for each.
+    A known mistake is counted under its name, anything else under its message. A student counts once for each. What was
+    not written at all is no wrong answer; the table of tests counts it.
     """
     counts: Counter[tuple[str, str]] = Counter()
     hints: dict[tuple[str, str], str] = {}
     for row in graded:
-        wrong = [test for test in row.result.tests if not test.passed]
+        wrong = [test for test in row.result.tests if test.outcome not in ("pass", "missing")]
         keys = {(test.exercise, test.mistake.replace("_", " ") or test.message or test.outcome): test for test in wrong}
         counts.update(keys.keys())
         hints.update({key: test.hint for key, test in keys.items()})

@@ -18,10 +18,11 @@ STYLE = """
 body { font: 1rem/1.55 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 46rem;
        margin: 2rem auto; padding: 0 1rem; overflow-wrap: anywhere; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; border-bottom: 1px solid var(--line); }
-h3 { font-size: 1rem; margin-bottom: .2rem; }
+h3 { font-size: 1rem; margin: .6rem 0 .2rem; } h3 small { font-size: .92rem; font-weight: normal; }
 caption { text-align: left; padding-bottom: .3rem; }
 table { border-collapse: collapse; width: 100%; font-size: .92rem; }
 th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th { white-space: nowrap; } td:first-child { overflow-wrap: break-word; max-width: 14rem; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .pass { color: var(--good); } .fail { color: var(--bad); }
 .hint { background: var(--soft); border-left: 3px solid var(--line); padding: .5rem .8rem; margin: .4rem 0; }

@@ -61,6 +61,14 @@ def test_wrong_upstream_function_is_replaced_for_tests_downstream(grade, honest)
     assert {test.replaced for test in result.tests if test.exercise == "attention"} == {("softmax",)}
 
 
+def test_answer_that_never_came_gets_a_hint_about_that(grade, honest):
+    hints = {
+        test.exercise: test.hint for test in grade([*honest, "def softmax(x):\n    __import__('os')._exit(0)"]).tests
+    }
+    assert "ended the process" in hints["softmax"]
+    assert hints["attention"] == ""
+
+
 def test_values_of_every_kind_come_back(box):
     source = """
 import numpy as np, torch
