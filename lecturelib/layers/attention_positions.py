@@ -259,6 +259,8 @@ def attend_with_bias(
     """`dot_product_attention` with a boolean mask and an additive bias (…, Tq, Tk) at once."""
     if bias is not None:
         bias = bias.to(query.dtype)
+        if bias.dim() == 3:
+            bias = bias.contiguous().unsqueeze(0)  # (1, H, Tq, Tk): the fused kernel takes no other shape
         if mask is not None and mask.dtype == torch.bool:
             bias = bias.masked_fill(~mask, -math.inf)
         elif mask is not None:

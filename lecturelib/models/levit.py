@@ -88,7 +88,7 @@ class LeViTAttention(nn.Module):
             )
         asking = x.unflatten(1, self.grid)[:, :: self.stride, :: self.stride].flatten(1, 2)  # (B, Tq, D)
         q, k, v = self._split(self.query_proj(asking)), self._split(self.key_proj(x)), self._split(self.value_proj(x))
-        heads = dot_product_attention(q, k, v, self.bias_table[:, self.index].to(q.dtype))  # (B, H, Tq, value_dim)
+        heads = dot_product_attention(q, k, v, self.bias_table[:, self.index][None])  # (B, H, Tq, value_dim)
         return self.out_proj(F.hardswish(heads.transpose(1, 2).flatten(2)))  # (B, Tq, d_out)
 
     def _split(self, x: Tensor) -> Tensor:
