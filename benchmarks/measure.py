@@ -1,5 +1,6 @@
 """Time several ways of doing the same work fairly: warmed up, taking turns, medians; as JSON and as a table."""
 
+import importlib.util
 import json
 import os
 import platform
@@ -13,6 +14,28 @@ from pathlib import Path
 import torch
 
 RESULTS = Path(__file__).parent / "results"
+
+
+def prepare_torchvision() -> torch.library.Library | None:
+    """Let timm, vit-pytorch and transformers import a torchvision that was built for another torch.
+
+    Where its compiled operators cannot be loaded, it still looks two of them up by name when it is imported. The models
+    need neither, so a declaration will do. The library must be kept: the declarations live as long as it does.
+    """
+    found = importlib.util.find_spec("torchvision")
+    if found is None or found.origin is None:
+        return None
+    try:
+        torch.ops.load_library(next(Path(found.origin).parent.glob("_C*.so")))
+    except (OSError, StopIteration):
+        library = torch.library.Library("torchvision", "DEF")
+        for operator in ("nms", "qnms"):
+            library.define(f"{operator}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+        return library
+    return None
+
+
+TORCHVISION = prepare_torchvision()  # here, because every benchmark imports this file before its peers
 
 
 @dataclass(frozen=True)
