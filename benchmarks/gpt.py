@@ -79,7 +79,7 @@ def build() -> tuple[GPT, PlainGPT, TransformerWrapper, GPT2LMHeadModel]:
     longest = 2 * SIZES.context
     sizes = {"n_embd": SIZES.width, "n_layer": SIZES.layers, "n_head": SIZES.heads, "n_positions": longest}
     config = GPT2Config(
-        vocab_size=SIZES.vocab, **sizes, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, bos_token_id=0, eos_token_id=0
+        vocab_size=SIZES.vocab, **sizes, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, bos_token_id=None, eos_token_id=None
     )
     theirs = GPT2LMHeadModel(config)
     ours = GPT.from_huggingface(
@@ -132,7 +132,11 @@ def generation(rounds: int, new: int) -> Comparison:
 
     def run_theirs() -> Tensor:
         return theirs.generate(
-            prompt, max_new_tokens=new, min_new_tokens=new, do_sample=False, pad_token_id=0, eos_token_id=None
+            prompt,
+            attention_mask=torch.ones_like(prompt),  # else it takes the prompt for padding, having the same id
+            max_new_tokens=new,
+            do_sample=False,
+            pad_token_id=0,
         )
 
     ways = {
