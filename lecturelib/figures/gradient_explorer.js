@@ -44,7 +44,7 @@ plot.append(kit.svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 4, "tex
   predicted, measured, dot);
 
 const key = kit.element("p", { class: "key", "aria-hidden": "true" },
-  kit.element("span", { class: "line solid" }), "measured gradient norm ", kit.element("span", { class: "line dashed" }), "predicted slope");
+  kit.element("span", { class: "line solid" }), "gradient norm, measured ", kit.element("span", { class: "line dashed" }), "predicted");
 kit.root.append(radius.node, inputs.node, distance.node,
   kit.element("div", { class: "row" }, kit.element("div", { class: "chart" }, plot, key), facts));
 
