@@ -4,13 +4,13 @@ The student's process sends arguments and receives values, so it can use a refer
 could also send arguments made to exhaust the grader; `_bounded` refuses those that no exercise needs.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from lecturelib.grading.calls import plain
+from lecturelib.grading.calls import leaves, plain, tensors
 from lecturelib.grading.wire import Malformed
 
 MOST_NUMBERS = 1 << 17  # in all tensors of one question
@@ -121,12 +121,12 @@ class References:
         return self._keep(question, torch.func.functional_call(_Method(made, method), named, args, kwargs))
 
     def _keep(self, question: dict[str, Any], value: Any) -> dict[str, Any]:
-        inputs = [tensor for tensor in _tensors(question) if tensor.requires_grad]
+        inputs = [tensor for tensor in tensors(question) if tensor.requires_grad]
         if not inputs:
             return {"value": plain(value), "graph": -1}
         if len(self._graphs) >= MOST_KEPT:
             raise Malformed(f"more than {MOST_KEPT} differentiable results of references in one call")
-        outputs = [tensor for tensor in _tensors(value) if tensor.is_floating_point()]
+        outputs = [tensor for tensor in tensors(value) if tensor.is_floating_point()]
         self._graphs.append((inputs, outputs))
         return {"value": plain(value), "graph": len(self._graphs) - 1}
 
@@ -173,29 +173,14 @@ def _bounded(question: dict[str, Any]) -> None:
     for name, part in question.items():
         if name == "state":
             continue
-        if sum(tensor.numel() for tensor in _tensors(part)) > MOST_NUMBERS:
+        if sum(tensor.numel() for tensor in tensors(part)) > MOST_NUMBERS:
             raise Malformed(f"a question of more than {MOST_NUMBERS} numbers")
-        for value in _leaves(part):
+        for value in leaves(part):
             if isinstance(value, Tensor) and any(side > LONGEST_SIDE for side in value.shape):
                 raise Malformed(f"a tensor of shape {tuple(value.shape)}, with a side of more than {LONGEST_SIDE}")
             if type(value) is int and abs(value) > LARGEST_INTEGER:
                 raise Malformed(f"the integer {value}, more than {LARGEST_INTEGER}")
             if isinstance(value, str) and len(value) > LONGEST_TEXT:
                 raise Malformed(f"a text of {len(value)} characters")
-    if sum(tensor.numel() for tensor in _tensors(state)) > MOST_PARAMETERS:
+    if sum(tensor.numel() for tensor in tensors(state)) > MOST_PARAMETERS:
         raise Malformed(f"a state of more than {MOST_PARAMETERS} numbers")
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    return (leaf for leaf in _leaves(value) if isinstance(leaf, Tensor))
-
-
-def _leaves(value: Any) -> Iterator[Any]:
-    if isinstance(value, list | tuple):
-        for item in value:
-            yield from _leaves(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from _leaves(item)
-    else:
-        yield value

@@ -164,12 +164,12 @@ def _state(made: Any) -> dict[str, Any]:
 def _gradients(
     function: Callable[..., Any], args: Any, kwargs: Any, upstream: Any, module: nn.Module | None
 ) -> Gradients:
-    inputs = [t for t in _tensors((args, kwargs)) if t.is_floating_point()]
+    inputs = [t for t in tensors((args, kwargs)) if t.is_floating_point()]
     for tensor in inputs:
         tensor.requires_grad_()
     value = function(*args, **kwargs)
-    outputs = [t for t in _tensors(value) if t.is_floating_point()]
-    weights = [torch.ones_like(t) for t in outputs] if upstream is None else list(_tensors(upstream))
+    outputs = [t for t in tensors(value) if t.is_floating_point()]
+    weights = [torch.ones_like(t) for t in outputs] if upstream is None else list(tensors(upstream))
     total = sum(((t * w.to(t.dtype)).sum() for t, w in zip(outputs, weights, strict=True)), torch.zeros(()))
     named = dict(module.named_parameters()) if isinstance(module, nn.Module) else {}
     if isinstance(total, Tensor) and total.requires_grad:
@@ -196,15 +196,21 @@ def _ready(namespace: Mapping[str, Any], value: Any) -> Any:
     return value
 
 
-def _tensors(value: Any) -> Iterator[Tensor]:
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
+def leaves(value: Any) -> Iterator[Any]:
+    """What is in nested lists, tuples and dicts, depth first: the order in which the wire sends it."""
+    if isinstance(value, list | tuple):
         for item in value:
-            yield from _tensors(item)
+            yield from leaves(item)
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _tensors(item)
+            yield from leaves(item)
+    else:
+        yield value
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors among the leaves."""
+    return (leaf for leaf in leaves(value) if isinstance(leaf, Tensor))
 
 
 def plain(value: Any, take: int = DEFAULT_TAKE, depth: int = 0) -> Any:

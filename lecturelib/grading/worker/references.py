@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from lecturelib.grading import wire
+from lecturelib.grading.calls import tensors
 
 
 class Grader:
@@ -137,18 +138,6 @@ def _owner(module: nn.Module, dotted: str) -> tuple[nn.Module, str]:
             module.add_module(part, nn.Module())
         module = module.get_submodule(part)
     return module, leaf
-
-
-def tensors(value: Any) -> Iterator[Tensor]:
-    """The tensors in nested lists, tuples and dicts, depth first: the order in which the wire sends them."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from tensors(item)
-    elif isinstance(value, dict):
-        for item in value.values():
-            yield from tensors(item)
 
 
 def _with_tensors(value: Any, replacements: Iterator[Tensor]) -> Any:
