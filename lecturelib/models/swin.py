@@ -61,10 +61,15 @@ class SwinConfig:
         """The width of a stage's tokens."""
         return self.d_model * 2**stage
 
+    def stage_grid(self, stage: int) -> tuple[int, int]:
+        """Rows and columns of a stage, in a picture of `image_size`."""
+        height, width = pair(self.image_size)
+        return height // self.patch_size // 2**stage, width // self.patch_size // 2**stage
+
     def stage_window(self, stage: int) -> Window:
         """A stage's window: no larger than the grid that it has in a picture of `image_size`."""
-        height, width = (side // self.patch_size // 2**stage for side in pair(self.image_size))
-        return min(self.window, height), min(self.window, width)
+        rows, columns = self.stage_grid(stage)
+        return min(self.window, rows), min(self.window, columns)
 
 
 SWIN_TINY = SwinConfig(d_model=96, num_layers=(2, 2, 6, 2), num_heads=(3, 6, 12, 24), drop_path=0.2)

@@ -119,6 +119,14 @@ def test_swin_matches_transformers_at_other_sizes_of_picture(kind, size):
     assert_close(ours(images), theirs(images).logits, atol=1e-4, rtol=1e-4)
 
 
+def test_swin_matches_transformers_on_pictures_larger_than_its_own(kind):
+    sizes = SIZES[0] | {"image_size": 16}  # grids of 8 × 8 and 4 × 4: the second is one window
+    theirs, (model, config) = huggingface(kind, sizes), ours_and_config(kind, sizes)
+    ours = model.from_huggingface(theirs.state_dict(), config).eval()
+    images = torch.randn(2, 3, 32, 40)
+    assert_close(ours(images), theirs(images).logits, atol=1e-4, rtol=1e-4)
+
+
 @pytest.mark.parametrize("sizes", SIZES)
 def test_swin_matches_timm_in_logits_and_gradients(timm, kind, sizes):
     theirs, (model, config) = timm_model(timm, kind, sizes), ours_and_config(kind, sizes)
