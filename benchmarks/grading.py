@@ -300,7 +300,9 @@ def main() -> None:
     found["ours"]["further_test_ms"] = 1e3 * further
     found["ours"]["check"] = measure_check()
     measures = {"nbgrader": measure_nbgrader, "otter-grader": measure_otter}
+    print(f"ours: {found['ours']['per_minute']:.0f} a minute", file=sys.stderr, flush=True)
     for name, measure in measures.items() if not options.no_peers else ():
+        print(f"{name}: setting up, then grading {peer_count} submissions", file=sys.stderr, flush=True)
         found[name] = measure(peer_count, environment(options.environments, name))
         found[name]["ours_is_faster_by"] = found["ours"]["per_minute"] / found[name]["per_minute"]
     RESULTS.mkdir(exist_ok=True)
