@@ -284,17 +284,17 @@ def measure_otter(count: int, bin_folder: Path) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="40 submissions for ours and 2 for each peer")
+    parser.add_argument("--quick", action="store_true", help="100 submissions for ours and 2 for each peer")
     parser.add_argument("--no-peers", action="store_true", help="measure ours alone")
-    parser.add_argument("--submissions", type=int, help="for ours (default: 200)")
+    parser.add_argument("--submissions", type=int, help="for ours (default: 500, a large class)")
     parser.add_argument("--peer-submissions", type=int, help="for each peer (default: 10)")
     where = ROOT / "_build" / "grading_peers"
     parser.add_argument("--environments", type=Path, default=where, help="where those of the peers are kept")
     options = parser.parse_args()
-    count = options.submissions or (40 if options.quick else 200)
+    count = options.submissions or (100 if options.quick else 500)
     peer_count = options.peer_submissions or (2 if options.quick else 10)
     found = {"ours": measure_ours(count)}
-    many = measure_ours(max(20, count // 4), copies=11)
+    many = measure_ours(max(20, count // 5), copies=11)
     seconds = [60 / one["per_minute_once_started"] for one in (found["ours"], many)]
     further = WORKERS * (seconds[1] - seconds[0]) / 20  # of twenty tests more, in each of the workers
     found["ours"]["further_test_ms"] = 1e3 * further
