@@ -9,7 +9,6 @@ import atexit
 import importlib
 import threading
 import time
-import types
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -93,11 +92,6 @@ def _sandbox(limits: Limits, require_tier: Tier | None) -> Sandbox:
 
 @lru_cache(maxsize=8)
 def _rubric(exercise: str, source: str) -> "Rubric":
-    from lecturelib.grading.rubric import Rubric
+    from lecturelib.grading.rubric import rubric_from_source
 
-    module = types.ModuleType(f"rubric_{exercise}")
-    exec(compile(source, f"{exercise}.py", "exec"), module.__dict__)  # the instructor's own file: trusted
-    rubric = getattr(module, "rubric", None)
-    if not isinstance(rubric, Rubric):
-        raise ValueError(f"the rubric of {exercise} does not define `rubric = Rubric(...)`")
-    return rubric
+    return rubric_from_source(source, exercise)
