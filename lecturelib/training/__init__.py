@@ -8,6 +8,7 @@ from lecturelib.training.history import History, read_history
 from lecturelib.training.loop import NonFiniteError, train
 from lecturelib.training.losses import class_loss, next_token_loss, target_loss
 from lecturelib.training.schedules import Constant, Cosine, Linear, Noam
+from lecturelib.training.shipped import ShippedRun, save_shipped_run, shipped_run
 
 __all__ = [
     "CheckpointError",
@@ -17,13 +18,16 @@ __all__ = [
     "Linear",
     "Noam",
     "NonFiniteError",
+    "ShippedRun",
     "TrainConfig",
     "choose_device",
     "class_loss",
     "load_weights",
     "next_token_loss",
     "read_history",
+    "save_shipped_run",
     "seed_everything",
+    "shipped_run",
     "target_loss",
     "to_device",
     "train",

@@ -50,15 +50,15 @@ class CheckpointFolder:
             return
         text = self._write_tensors(f"step-{step:08d}", state, step)
         if self._newest is not None:
-            _replace(self.folder / "previous.json", self._newest)
-        _replace(self.folder / "last.json", text)
+            replace_text(self.folder / "previous.json", self._newest)
+        replace_text(self.folder / "last.json", text)
         self._newest = text
         self._sweep()
 
     def save_best(self, weights: dict[str, Any], step: int) -> None:
         """Keep these weights as the best so far."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        _replace(self.folder / "best.json", self._write_tensors(f"best-{step:08d}", weights, step))
+        replace_text(self.folder / "best.json", self._write_tensors(f"best-{step:08d}", weights, step))
         self._sweep()
 
     def load_last(self) -> dict[str, Any] | None:
@@ -104,7 +104,7 @@ class CheckpointFolder:
         fresh = file.with_name(file.name + ".tmp")
         save_file(tensors, fresh)
         digest = _sha256(fresh)
-        _settle(fresh, file)
+        settle(fresh, file)
         return json.dumps({"step": step, "file": file.name, "sha256": digest, "state": packed})
 
     def _sweep(self) -> None:
@@ -179,13 +179,13 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _replace(path: Path, text: str) -> None:
+def replace_text(path: Path, text: str) -> None:
     fresh = path.with_name(path.name + ".tmp")
     fresh.write_text(text, encoding="utf-8")
-    _settle(fresh, path)
+    settle(fresh, path)
 
 
-def _settle(fresh: Path, path: Path) -> None:
+def settle(fresh: Path, path: Path) -> None:
     """Flush a file to disk, then move it into its place, then flush the move."""
     with fresh.open("rb") as file:
         os.fsync(file.fileno())

@@ -1,0 +1,83 @@
+"""Runs that ship with the package: what is written is read back, and damage is named."""
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from lecturelib.training import CheckpointError, save_shipped_run, shipped_run
+from lecturelib.training.shipped import RUNS
+
+FACTS = {"command": "python make.py", "seed": 3, "config": {"width": 5}, "results": {"loss": 0.25}}
+ROWS = [{"step": 1, "loss": 0.5}, {"step": 2, "loss": 0.25, "setting": "wide"}]
+
+
+class Tied(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(7, 5)
+        self.head = nn.Linear(5, 7, bias=False)
+        self.head.weight = self.embedding.weight
+        self.register_buffer("count", torch.tensor(11))
+
+
+def test_shipped_run_is_what_was_saved(tmp_path: Path) -> None:
+    model = Tied()
+    save_shipped_run(tmp_path / "small", FACTS, ROWS, model)
+    run = shipped_run("small", tmp_path)
+    assert (run.facts, run.rows) == (FACTS, ROWS)
+    loaded = run.load_into(Tied())
+    assert not loaded.training
+    assert loaded.head.weight is loaded.embedding.weight
+    assert loaded.embedding.weight.dtype == torch.float32
+    assert loaded.count == 11
+    torch.testing.assert_close(loaded.embedding.weight, model.embedding.weight, atol=2e-3, rtol=1e-3)
+    assert model.embedding.weight.dtype == torch.float32
+
+
+def test_shipped_run_keeps_full_precision_when_asked(tmp_path: Path) -> None:
+    model = Tied()
+    save_shipped_run(tmp_path / "small", FACTS, ROWS, model, dtype=torch.float32)
+    assert torch.equal(shipped_run("small", tmp_path).load_into(Tied()).embedding.weight, model.embedding.weight)
+
+
+def test_shipped_run_that_is_not_there_names_those_that_are(tmp_path: Path) -> None:
+    save_shipped_run(tmp_path / "small", FACTS, ROWS)
+    with pytest.raises(ValueError, match=r"no run 'large'.*there are: small"):
+        shipped_run("large", tmp_path)
+
+
+@pytest.mark.parametrize("name", ["run.json", "history.jsonl"])
+def test_shipped_run_that_is_cut_short_says_so(name: str, tmp_path: Path) -> None:
+    save_shipped_run(tmp_path / "small", FACTS, ROWS)
+    path = tmp_path / "small" / name
+    path.write_text(path.read_text()[:-5])
+    with pytest.raises(CheckpointError, match="damaged"):
+        shipped_run("small", tmp_path)
+
+
+def test_shipped_weights_that_are_damaged_or_foreign_say_so(tmp_path: Path) -> None:
+    save_shipped_run(tmp_path / "small", FACTS, ROWS, Tied())
+    run = shipped_run("small", tmp_path)
+    with pytest.raises(CheckpointError, match="do not fit"):
+        run.load_into(nn.Linear(2, 3))
+    path = tmp_path / "small" / "weights.safetensors"
+    path.write_bytes(path.read_bytes()[:40])
+    with pytest.raises(CheckpointError, match="can't be loaded"):
+        run.load_into(Tied())
+
+
+def test_save_shipped_run_wants_to_know_how_it_was_made(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="missing: seed"):
+        save_shipped_run(tmp_path / "small", {key: FACTS[key] for key in FACTS if key != "seed"}, ROWS)
+    assert not (tmp_path / "small").exists()
+
+
+@pytest.mark.parametrize("folder", sorted(path.parent for path in RUNS.glob("*/run.json")), ids=lambda path: path.name)
+def test_every_shipped_run_is_small_and_says_how_it_was_made(folder: Path) -> None:
+    facts = shipped_run(folder.name).facts
+    assert {"command", "seed", "config", "results"} <= set(facts)
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 3e6
+    assert json.dumps(facts["results"])
