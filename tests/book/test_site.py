@@ -49,7 +49,7 @@ Souper = Callable[[str], BeautifulSoup]
 
 @pytest.fixture
 def visit(browser: Browser, addresses: dict[str, str]) -> Iterator[Visitor]:
-    """Open a page and wait until it is still: loaded, fonts ready, maths typeset."""
+    """Open a page and wait until it is still: loaded, fonts ready, maths typeset, colours done fading."""
     contexts = []
 
     def open_page(name: str, transport: str = "http", scheme: str = "light", width: int = 1280) -> Visit:
@@ -70,6 +70,11 @@ def visit(browser: Browser, addresses: dict[str, str]) -> Iterator[Visitor]:
         visit.page.goto(f"{home}/{name}")
         visit.page.wait_for_function("document.readyState === 'complete'")
         visit.page.evaluate("() => Promise.all([document.fonts.ready, window.MathJax?.startup?.promise])")
+        visit.page.evaluate(
+            """() => Promise.allSettled(
+                document.getAnimations().filter((a) => a instanceof CSSTransition).map((fade) => fade.finished)
+            )"""
+        )
         return visit
 
     yield open_page
