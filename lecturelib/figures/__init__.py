@@ -10,6 +10,7 @@ from lecturelib.figures.live import live
 from lecturelib.figures.ngram_explorer import NGramExplorer
 from lecturelib.figures.picture import Picture, house_style, new_figure
 from lecturelib.figures.plots import attention_map, draw_lines, line_plot, sequence_grid
+from lecturelib.figures.position_explorer import PositionExplorer
 from lecturelib.figures.softmax_explorer import SoftmaxExplorer
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "GradientExplorer",
     "NGramExplorer",
     "Picture",
+    "PositionExplorer",
     "SoftmaxExplorer",
     "attention_map",
     "draw_lines",
