@@ -1,5 +1,6 @@
 """Plots and kernel-free explorers, readable in light and dark."""
 
+from lecturelib.figures.alignment_explorer import AlignmentExample, AlignmentExplorer
 from lecturelib.figures.attention_explorer import AttentionExplorer
 from lecturelib.figures.beam_explorer import BeamExplorer
 from lecturelib.figures.explorer import Explorer
@@ -14,6 +15,8 @@ from lecturelib.figures.position_explorer import PositionExplorer
 from lecturelib.figures.softmax_explorer import SoftmaxExplorer
 
 __all__ = [
+    "AlignmentExample",
+    "AlignmentExplorer",
     "AttentionExplorer",
     "BeamExplorer",
     "Explorer",

@@ -6,6 +6,7 @@ from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
 from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.ibm1 import IBM1, IBM1Config
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
@@ -25,6 +26,7 @@ from lecturelib.models.volo import OutlookAttention, Outlooker
 __all__ = [
     "BERT",
     "GPT",
+    "IBM1",
     "MLP",
     "AddK",
     "BERTConfig",
@@ -37,6 +39,7 @@ __all__ = [
     "ChoSeq2SeqConfig",
     "DeiT",
     "GPTConfig",
+    "IBM1Config",
     "Interpolation",
     "KneserNey",
     "LeViTAttention",
