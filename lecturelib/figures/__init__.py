@@ -12,6 +12,7 @@ from lecturelib.figures.ngram_explorer import NGramExplorer
 from lecturelib.figures.picture import Picture, house_style, new_figure
 from lecturelib.figures.plots import attention_map, draw_lines, line_plot, sequence_grid
 from lecturelib.figures.position_explorer import PositionExplorer
+from lecturelib.figures.sampling_explorer import SamplingExplorer
 from lecturelib.figures.softmax_explorer import SoftmaxExplorer
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "NGramExplorer",
     "Picture",
     "PositionExplorer",
+    "SamplingExplorer",
     "SoftmaxExplorer",
     "attention_map",
     "draw_lines",
