@@ -62,14 +62,31 @@ def cutmix(batch: ImageBatch, *, alpha: float = 1.0, generator: torch.Generator 
     """
     images, targets = _checked(batch)
     count, _, height, width = images.shape
-    side = (1.0 - beta(alpha, count, images, generator)).sqrt()  # (B,) of the box, as a part of the picture's
+    wanted = beta(alpha, count, images, generator)  # (B,)
     partner = _permutation(images, generator)
-    centre = uniform((2, count), images, generator)
-    rows = _inside(centre[0] * height, side * height, height)  # (B, height)
-    columns = _inside(centre[1] * width, side * width, width)  # (B, width)
-    pasted = rows[:, None, :, None] & columns[:, None, None, :]  # (B, 1, height, width)
+    pasted = cutmix_boxes(wanted, uniform((2, count), images, generator), (height, width))[:, None]
     keep = 1.0 - pasted.float().mean(dim=(1, 2, 3))  # (B,)
     return ImageBatch(torch.where(pasted, images[partner], images), _blend(targets, partner, keep))
+
+
+def cutmix_boxes(keep: Tensor, centre: Tensor, size: tuple[int, int]) -> Tensor:
+    """Mark the pixels that CutMix pastes: a box of 1 - λ of the picture around a centre, clipped at the border.
+
+    Paper: Yun et al. 2019 [yun2019cutmix], Equation 2.
+    Differs: nothing.
+
+    Args:
+        keep: λ, the part that is to be left alone, (B,)
+        centre: from 0 to 1, down and across, (2, B)
+        size: height and width of the pictures
+
+    Shapes: -> (B, height, width), boolean
+    """
+    height, width = size
+    side = (1.0 - keep).sqrt()  # (B,) of the box, as a part of the picture's
+    rows = _inside(centre[0] * height, side * height, height)  # (B, height)
+    columns = _inside(centre[1] * width, side * width, width)  # (B, width)
+    return rows[:, :, None] & columns[:, None, :]  # (B, height, width)
 
 
 def mixup_or_cutmix(

@@ -2,13 +2,17 @@
 
 from lecturelib.figures.alignment_explorer import AlignmentExample, AlignmentExplorer
 from lecturelib.figures.attention_explorer import AttentionExplorer
+from lecturelib.figures.augmentation_explorer import AugmentationExplorer
 from lecturelib.figures.beam_explorer import BeamExplorer
 from lecturelib.figures.explorer import Explorer
 from lecturelib.figures.gate_explorer import GateExplorer
 from lecturelib.figures.glue import glue
 from lecturelib.figures.gradient_explorer import GradientExplorer
+from lecturelib.figures.image_grid import image_grid
 from lecturelib.figures.live import live
+from lecturelib.figures.mixing_explorer import MixingExplorer
 from lecturelib.figures.ngram_explorer import NGramExplorer
+from lecturelib.figures.patch_explorer import PatchAttentionExplorer
 from lecturelib.figures.picture import Picture, house_style, new_figure
 from lecturelib.figures.plots import attention_map, draw_lines, line_plot, sequence_grid
 from lecturelib.figures.position_explorer import PositionExplorer
@@ -19,11 +23,14 @@ __all__ = [
     "AlignmentExample",
     "AlignmentExplorer",
     "AttentionExplorer",
+    "AugmentationExplorer",
     "BeamExplorer",
     "Explorer",
     "GateExplorer",
     "GradientExplorer",
+    "MixingExplorer",
     "NGramExplorer",
+    "PatchAttentionExplorer",
     "Picture",
     "PositionExplorer",
     "SamplingExplorer",
@@ -32,6 +39,7 @@ __all__ = [
     "draw_lines",
     "glue",
     "house_style",
+    "image_grid",
     "line_plot",
     "live",
     "new_figure",

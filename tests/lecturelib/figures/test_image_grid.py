@@ -1,0 +1,31 @@
+import numpy as np
+import pytest
+
+from lecturelib.figures import image_grid
+from lecturelib.figures.image_grid import drawable
+
+ALT = "Three pictures of which the second is darker than the first."
+
+
+def test_image_grid_draws_each_picture_and_each_overlay():
+    images = [np.full((5, 4), value) for value in (0.1, 0.5, 0.9)]
+    plain = image_grid(images, alt=ALT, titles=["one", "two", "three"], columns=2)
+    assert plain.svg.count("<image") == 3
+    assert all(f">{title}<" in plain.svg for title in ("one", "two", "three"))
+    laid = image_grid(images, alt=ALT, overlays=[None, np.eye(2), np.zeros((2, 2))])
+    assert laid.svg.count("<image") == 5
+    assert plain.svg == image_grid(images, alt=ALT, titles=["one", "two", "three"], columns=2).svg
+
+
+def test_drawable_rounds_and_clips_and_puts_colours_last():
+    grey = drawable(np.array([[[-0.5, 0.5, 2.0]]]))  # (1, 1, 3)
+    assert grey.tolist() == [[0, 128, 255]]
+    colour = np.arange(3 * 2 * 5).reshape(3, 2, 5) / 255
+    assert drawable(colour)[1, 4].tolist() == [9, 19, 29]
+
+
+def test_image_grid_refuses_what_does_not_fit():
+    with pytest.raises(ValueError, match="titles must be one for each of 2"):
+        image_grid([np.zeros((2, 2))] * 2, alt=ALT, titles=["one"])
+    with pytest.raises(ValueError, match=r"got \(2, 3, 4\)"):
+        image_grid([np.zeros((2, 3, 4))], alt=ALT)
