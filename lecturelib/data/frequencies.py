@@ -19,8 +19,9 @@ class Bands(NamedTuple):
 def split_frequencies(images: Tensor, radius: int) -> Bands:
     """Keep the waves with at most `radius` periods across and down the picture; the rest is the fine part.
 
-    Paper: Bai et al. 2022 [bai2022improving], Section 3.
-    Differs: nothing.
+    Paper: Bai et al. 2022 [bai2022improving], their frequency analysis.
+    Differs: nothing is known to; the authors' released code holds no filter to compare with. Ours keeps a square of
+    frequencies, not a disc.
 
     Args:
         images: (..., height, width)
@@ -54,9 +55,11 @@ def high_frequency_adversary(
     Vision transformers neglect fine detail. Trained on pictures whose fine part works against them, beside the plain
     ones, they learn to read it.
 
-    Paper: Bai et al. 2022 [bai2022improving], Section 4; strength and steps are the authors'.
-    Differs: after every step the change is put through the filter, so that no coarse part of it is left; its fine part
-    may exceed `strength` a little where the filter rings. strength 0 changes nothing.
+    Paper: Bai et al. 2022 [bai2022improving]; strength and steps are the defaults of the authors' released code.
+    Differs: the change is put through the filter, so that no coarse part of it is left (its fine part may exceed
+    `strength` a little where the filter rings). The authors' released training code has no filter: it starts from no
+    change, steps by the sign of the gradient, raises cross-entropy plus a small symmetric KL term, and trains the
+    model on the pictures of every step. strength 0 changes nothing.
 
     Args:
         images: (B, channels, height, width)

@@ -18,6 +18,7 @@ from lecturelib.figures.plots import attention_map, draw_lines, line_plot, seque
 from lecturelib.figures.position_explorer import PositionExplorer
 from lecturelib.figures.sampling_explorer import SamplingExplorer
 from lecturelib.figures.softmax_explorer import SoftmaxExplorer
+from lecturelib.figures.window_explorer import WindowExplorer
 
 __all__ = [
     "AlignmentExample",
@@ -35,6 +36,7 @@ __all__ = [
     "PositionExplorer",
     "SamplingExplorer",
     "SoftmaxExplorer",
+    "WindowExplorer",
     "attention_map",
     "draw_lines",
     "glue",

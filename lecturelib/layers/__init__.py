@@ -19,7 +19,15 @@ from lecturelib.layers.positions import LearnedPositions, SinusoidalPositions
 from lecturelib.layers.recurrent import Recurrent, Trace, gradient_norms, reverse_sequences
 from lecturelib.layers.residual import LayerScale, StochasticDepth, depth_rates
 from lecturelib.layers.state import Decodable, DecodingState, detach_state, select_rows
-from lecturelib.layers.windows import WindowAttention, merge_windows, partition_windows, relative_index, shift_mask
+from lecturelib.layers.windows import (
+    WindowAttention,
+    join_neighbours,
+    merge_windows,
+    partition_windows,
+    relative_index,
+    shift_mask,
+    shift_regions,
+)
 
 __all__ = [
     "GRU",
@@ -65,6 +73,7 @@ __all__ = [
     "gradient_norms",
     "initialise",
     "interpolate_positions",
+    "join_neighbours",
     "lora_parameters",
     "merge_lora",
     "merge_windows",
@@ -74,5 +83,6 @@ __all__ = [
     "reverse_sequences",
     "select_rows",
     "shift_mask",
+    "shift_regions",
     "truncated_normal_",
 ]

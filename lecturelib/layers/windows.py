@@ -41,6 +41,30 @@ def merge_windows(windows: Tensor, window: Window, grid: tuple[int, int]) -> Ten
     return x.transpose(2, 3).reshape(batch, rows, columns, d_model)  # (B, rows, columns, D)
 
 
+def shift_regions(grid: tuple[int, int], window: Window, shift: Window, device: torch.device | None = None) -> Tensor:
+    """Number the pieces of a grid that was rolled by `shift`: neighbours from before share a number within a window.
+
+    Patches that only rolling brought into one window have different numbers.
+
+    Paper: Liu et al. 2021 [liu2021swin], Figure 4.
+    Differs: nothing.
+
+    Args:
+        grid: rows and columns, multiples of the window's
+        window: its rows and columns
+        shift: how far the grid was rolled up, and to the left
+
+    Shapes: -> integers (rows, columns), 0 to 8
+    """
+    region = torch.zeros(grid, dtype=torch.long, device=device)
+    for axis, (size, side, step) in enumerate(zip(grid, window, shift, strict=True)):
+        if step:
+            where = torch.arange(size, device=device)
+            part = (where >= size - side).long() + (where >= size - step).long()  # 0, then 1, then 2 that came round
+            region = 3 * region + (part[:, None] if axis == 0 else part)
+    return region
+
+
 def shift_mask(grid: tuple[int, int], window: Window, shift: Window, device: torch.device | None = None) -> Tensor:
     """Who may attend to whom in a grid that was rolled by `shift`: only patches that were neighbours before.
 
@@ -57,12 +81,7 @@ def shift_mask(grid: tuple[int, int], window: Window, shift: Window, device: tor
 
     Shapes: -> boolean (windows, T, T), T being the patches of one window; True = may attend
     """
-    region = torch.zeros(grid, dtype=torch.long, device=device)
-    for axis, (size, side, step) in enumerate(zip(grid, window, shift, strict=True)):
-        if step:
-            where = torch.arange(size, device=device)
-            part = (where >= size - side).long() + (where >= size - step).long()  # 0, then 1, then 2 that came round
-            region = 3 * region + (part[:, None] if axis == 0 else part)
+    region = shift_regions(grid, window, shift, device)
     of_window = partition_windows(region[None, :, :, None], window).squeeze(-1)  # (windows, T)
     return of_window[:, :, None] == of_window[:, None, :]
 
