@@ -2,6 +2,7 @@
 
 import functools
 import json
+import unicodedata
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -57,6 +58,16 @@ def greek_tags() -> Splits[list[tuple[tuple[str, ...], tuple[str, ...]]]]:
             for part in (splits.train, splits.validation, splits.test)
         )
     )
+
+
+def stem(word: str, letters: int = 5) -> str:
+    """A word without accents, capitals and most of its ending: its first few bare letters.
+
+    Greek marks case, number, person and tense at the end of the word, so that most forms are rare. Cut off, the forms
+    of a word mostly fall together (and now and then two words do).
+    """
+    apart = unicodedata.normalize("NFD", word.lower())
+    return "".join(letter for letter in apart if not unicodedata.combining(letter))[:letters]
 
 
 def verses(*, punctuation: bool = True) -> Splits[list[Verse]]:

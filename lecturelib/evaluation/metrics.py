@@ -110,6 +110,24 @@ def alignment_error_rate(
     return 1 - hits / size if size else 0.0
 
 
+def best_links(weights: Tensor) -> set[Link]:
+    """Link each target word with the source word that has the most weight; a row of zeros links with nothing.
+
+    Shapes: (Tt, Ts), not negative -> pairs (target index, source index)
+    """
+    if weights.dim() != 2:
+        raise ValueError(f"best_links: weights must be (target, source), got {tuple(weights.shape)}")
+    if not weights.numel():
+        return set()
+    top, place = weights.max(dim=1)
+    return {(i, j) for i, (value, j) in enumerate(zip(top.tolist(), place.tolist(), strict=True)) if value > 0}
+
+
+def diagonal_links(target_len: int, source_len: int) -> set[Link]:
+    """Link each target word with the source word equally far through its sentence, which needs no model at all."""
+    return {(i, (2 * i + 1) * source_len // (2 * target_len)) for i in range(target_len)} if source_len else set()
+
+
 def _same_number(name: str, predicted: Sequence[Any], target: Sequence[Any]) -> None:
     if len(predicted) != len(target):
         raise ValueError(f"{name}: {len(predicted)} predictions do not go with {len(target)} targets")

@@ -120,6 +120,32 @@ class BahdanauSeq2Seq(nn.Module):
         logits = self.output(torch.stack(states, 1), embedded, torch.stack(contexts, 1))  # (B, Tt, V)
         return (logits, torch.stack(alignments, 1)) if need_weights else logits
 
+    @torch.no_grad()
+    def posterior(self, source: Tensor, source_lengths: Tensor, target_in: Tensor, target_out: Tensor) -> Tensor:
+        """Where each target token came from, now that it is known: p(j | y_i) ∝ α_ij · p(y_i | c_i = h_j).
+
+        The attention α_i chooses before y_i is known; this is what Bayes' rule makes of it afterwards, if the token
+        came from one position.
+
+        Paper: Shankar & Sarawagi 2019 [shankar2019posterior].
+        Differs: only read off; the model was trained with, and goes on with, the usual average.
+
+        Shapes: as `forward`, with target_out (B, Tt) -> (B, Tt, Ts), rows adding up to one over real source tokens
+        """
+        state = self.start(source, source_lengths)
+        check_tokens(target_in, self.config.target_vocab_size, "target_in", batch=source.shape[0])
+        check_tokens(target_out, self.config.target_vocab_size, "target_out", batch=source.shape[0])
+        rows = [source.new_zeros(source.shape[0], 0, source.shape[1], dtype=state.annotations.dtype)]  # if Tt is 0
+        for read, written in zip(target_in.unbind(1), target_out.unbind(1), strict=True):
+            embedded, before = self.dropout(self.target_embedding(read)), state.hidden
+            _, weights, state = self._advance(embedded, state)
+            parts = (part.unsqueeze(1).expand(-1, source.shape[1], -1) for part in (before, embedded))
+            logits = self.output(*parts, state.annotations)  # (B, Ts, V), one for each annotation as the context
+            likely = logits.log_softmax(dim=-1).gather(-1, written[:, None, None].expand(*source.shape, 1)).squeeze(-1)
+            joint = weights * (likely - likely.amax(dim=1, keepdim=True)).exp()  # (B, Ts)
+            rows.append((joint / joint.sum(dim=1, keepdim=True).clamp_min(torch.finfo(joint.dtype).tiny)).unsqueeze(1))
+        return torch.cat(rows, dim=1)
+
     def start(self, source: Tensor, source_lengths: Tensor) -> BahdanauState:
         """Read the source: (B, Ts), (B,) -> the state before the first target token."""
         check_tokens(source, self.config.source_vocab_size, "source")

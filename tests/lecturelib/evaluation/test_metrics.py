@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from lecturelib.evaluation import (
     accuracy,
     alignment_error_rate,
+    best_links,
+    diagonal_links,
     edit_distance,
     error_rate,
     exact_match,
@@ -83,3 +85,24 @@ def test_alignment_error_rate_equals_och_and_ney() -> None:
     assert alignment_error_rate(predicted, sure, possible) == pytest.approx(1 - (2 + 3) / (4 + 3))
     assert alignment_error_rate(sure, sure) == 0
     assert alignment_error_rate([set(), set()], sure) == 1
+
+
+def test_best_links_take_the_heaviest_source_word_of_each_target_word() -> None:
+    weights = torch.tensor([[0.1, 0.7, 0.2], [0.0, 0.0, 0.0], [0.2, 0.3, 0.5], [0.9, 0.0, 0.0]])
+    assert best_links(weights) == {(0, 1), (2, 2), (3, 0)}
+    assert best_links(torch.zeros(0, 3)) == best_links(torch.zeros(2, 0)) == set()
+    with pytest.raises(ValueError, match=r"must be \(target, source\), got \(4,\)"):
+        best_links(torch.zeros(4))
+
+
+def test_diagonal_links_go_from_corner_to_corner() -> None:
+    assert diagonal_links(3, 3) == {(0, 0), (1, 1), (2, 2)}
+    assert diagonal_links(2, 6) == {(0, 1), (1, 4)}
+    assert diagonal_links(6, 2) == {(0, 0), (1, 0), (2, 0), (3, 1), (4, 1), (5, 1)}
+    assert diagonal_links(0, 4) == diagonal_links(4, 0) == set()
+    for target_len, source_len in ((5, 7), (9, 4), (1, 3)):  # symmetric: read from the other end it is the same
+        links = diagonal_links(target_len, source_len)
+        if target_len % 2 and source_len % 2:
+            assert {(target_len - 1 - i, source_len - 1 - j) for i, j in links} == links
+        assert {i for i, _ in links} == set(range(target_len))
+        assert {j for _, j in links} <= set(range(source_len))

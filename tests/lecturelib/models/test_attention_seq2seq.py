@@ -48,6 +48,28 @@ def test_bahdanau_follows_the_paper_with_torchs_gru():
             s = decoder(torch.cat([y, c], dim=-1), s)
 
 
+def test_bahdanau_posterior_is_bayes_rule_with_one_annotation_for_the_context():
+    model = build(BahdanauSeq2Seq, BAHDANAU)
+    written = torch.tensor([[2, 3, 4, 0], [6, 7, 8, 0], [10, 11, 12, 0]])
+    posterior = model.posterior(SOURCE, LENGTHS, TARGET, written)
+    _, prior = model(SOURCE, LENGTHS, TARGET, need_weights=True)
+    state = model.start(SOURCE, LENGTHS)
+    for i in range(4):
+        embedded = model.target_embedding(TARGET[:, i])
+        for row in range(3):
+            joint = [
+                prior[row, i, j]
+                * model.output(state.hidden[row], embedded[row], state.annotations[row, j]).softmax(-1)[written[row, i]]
+                for j in range(LENGTHS[row])
+            ]
+            expected = torch.stack(joint) / sum(joint)
+            torch.testing.assert_close(posterior[row, i, : LENGTHS[row]], expected)
+            assert not posterior[row, i, LENGTHS[row] :].any()
+        _, state = model.step(TARGET[:, i], state)
+    assert model.posterior(SOURCE, LENGTHS, TARGET[:, :0], written[:, :0]).shape == (3, 0, 5)
+    assert not posterior.requires_grad
+
+
 def luong_score(model, name, query, key):
     if name == "dot":
         return query @ key
