@@ -112,7 +112,7 @@ __all__ = [
     "split_by",
     "split_frequencies",
     "split_of",
-    "store",
     "stem",
+    "store",
     "verses",
 ]
