@@ -15,6 +15,7 @@ from lecturelib.evaluation.decoding import generate
 from lecturelib.models.gpt import GPT, GPTConfig
 
 SIZES = SimpleNamespace(vocab=65, context=256, width=384, heads=6, layers=6, batch=8)
+GPT2_GELU = nn.GELU(approximate="tanh")  # for all: it takes twice as long as the exact one, and one model has each
 
 
 class PlainBlock(nn.Module):
@@ -26,7 +27,7 @@ class PlainBlock(nn.Module):
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
         self.widen, self.narrow = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.gelu = nn.GELU(approximate="tanh")  # ours and GPT-2's, so that both do the same arithmetic
+        self.gelu = GPT2_GELU
 
     def forward(self, x: Tensor, cache: list[Tensor] | None = None) -> Tensor:
         batch, length, width = x.shape
@@ -93,7 +94,9 @@ def build() -> tuple[GPT, PlainGPT, TransformerWrapper, GPT2LMHeadModel]:
             dropout=0.0,
         ),
     )
-    decoder = Decoder(dim=SIZES.width, depth=SIZES.layers, heads=SIZES.heads, attn_flash=True)
+    decoder = Decoder(
+        dim=SIZES.width, depth=SIZES.layers, heads=SIZES.heads, attn_flash=True, ff_custom_activation=GPT2_GELU
+    )
     other = TransformerWrapper(num_tokens=SIZES.vocab, max_seq_len=longest, tie_embedding=True, attn_layers=decoder)
     return ours, PlainGPT(), other, theirs
 

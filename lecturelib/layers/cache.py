@@ -136,6 +136,17 @@ class KeyValueCache:
     def __getitem__(self, layer: int) -> "LayerCache":
         return LayerCache(self, layer)
 
+    def append_one(self, layer: int, pair: Tensor) -> tuple[Tensor, Tensor]:
+        """As `self[layer].append`, for one new token in rows of equal length, its key and value in one tensor.
+
+        Shapes: pair (2, B, H, Dh) -> two of (B, H, Tk, Dh)
+        """
+        assert self._storage is not None, "advance first"
+        storage = self._storage.layers[layer]
+        storage.select(-2, self.length - 1).copy_(pair)
+        keys, values = storage.narrow(-2, 0, self.length).unbind()
+        return keys, values
+
     def _append(self, layer: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         assert self._storage is not None, "advance first"
         all_keys, all_values = self._storage.layers[layer][..., : self.length, :].unbind()  # (B, H, Tk, Dh) each

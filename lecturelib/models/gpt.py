@@ -13,6 +13,7 @@ from lecturelib.layers.attention import AttentionPositions, MultiHeadAttention
 from lecturelib.layers.block import WIRINGS, Block, FeedForward
 from lecturelib.layers.cache import KeyValueCache
 from lecturelib.layers.checks import check_config, check_heads, check_lengths, check_tokens
+from lecturelib.layers.one_token import OneTokenBlocks
 from lecturelib.layers.positions import LearnedPositions
 from lecturelib.models.huggingface import Entry, Source, copy_weights, read_checkpoint, require_settings
 
@@ -47,13 +48,14 @@ GPT2_XL = GPTConfig(vocab_size=50_257, max_len=1024, d_model=1600, num_heads=25,
 
 @dataclass(frozen=True)
 class GPTState:
-    """The keys and values of the tokens read so far."""
+    """The keys and values of the tokens read so far, and the blocks prepared to read one more at a time."""
 
     cache: KeyValueCache
+    one_token: OneTokenBlocks | None = None
 
     def select(self, index: Tensor) -> "GPTState":
         """Take the rows `index` of the batch."""
-        return GPTState(self.cache.select(index))
+        return GPTState(self.cache.select(index), self.one_token)
 
 
 class GPT(nn.Module):
@@ -165,7 +167,7 @@ class GPT(nn.Module):
         )
         x, cache = self._read(prompt, empty)
         if lengths is None:
-            return self.head(x[:, -1]), GPTState(cache)
+            return self.head(x[:, -1]), GPTState(cache, OneTokenBlocks.prepare(self.blocks))
         last = x[torch.arange(batch, device=x.device), lengths - 1]  # (B, D)
         return self.head(last), GPTState(cache.with_lengths(lengths))
 
@@ -177,8 +179,13 @@ class GPT(nn.Module):
         """
         if tokens.dim() != 1:
             raise ValueError(f"tokens must be (batch,) token ids, one for each row, got {tuple(tokens.shape)}")
-        x, cache = self._read(tokens[:, None], state.cache)
-        return self.head(x[:, -1]), GPTState(cache)
+        one_token = None if torch.is_autocast_enabled(tokens.device.type) or self.training else state.one_token
+        if one_token is None:
+            x, cache = self._read(tokens[:, None], state.cache)
+            return self.head(x[:, -1]), GPTState(cache)
+        cache = state.cache.advance(1, tokens.shape[0], like=self.token_embedding.weight)
+        x = self._embed(tokens[:, None], cache.positions).squeeze(1)  # (B, D)
+        return self.head(self.final_norm(one_token.read(x, cache))), GPTState(cache, one_token)
 
     def _read(self, tokens: Tensor, cache: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
         """Run new tokens (B, T) through the blocks, after those in the cache; -> (B, T, D) and the longer cache."""
