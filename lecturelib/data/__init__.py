@@ -19,7 +19,7 @@ from lecturelib.data.emoji import Emoji, emoji
 from lecturelib.data.fetching import fetch, store
 from lecturelib.data.frequencies import high_frequency_adversary, split_frequencies
 from lecturelib.data.graphs import CitationGraph, cora
-from lecturelib.data.greek_english import Verse, greek_english, greek_tags, stem, verses
+from lecturelib.data.greek_english import Verse, greek_english, greek_tags, plain_text, stem, verses
 from lecturelib.data.images import Images, cifar10, digits, fashion_mnist, mnist
 from lecturelib.data.mixing import ImageBatch, cutmix, mixup, mixup_or_cutmix, smooth_labels
 from lecturelib.data.multi30k import multi30k
@@ -97,6 +97,7 @@ __all__ = [
     "mnist",
     "movie_reviews",
     "multi30k",
+    "plain_text",
     "pronunciations",
     "rand_augment",
     "random_crop",

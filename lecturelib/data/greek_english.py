@@ -4,7 +4,7 @@ import functools
 import json
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,8 +66,13 @@ def stem(word: str, letters: int = 5) -> str:
     Greek marks case, number, person and tense at the end of the word, so that most forms are rare. Cut off, the forms
     of a word mostly fall together (and now and then two words do).
     """
-    apart = unicodedata.normalize("NFD", word.lower())
-    return "".join(letter for letter in apart if not unicodedata.combining(letter))[:letters]
+    return plain_text([word])[:letters]
+
+
+def plain_text(words: Iterable[str]) -> str:
+    """Words as one line of text in small letters and without accents, so that καὶ and Καί are the same word."""
+    apart = unicodedata.normalize("NFD", " ".join(words).lower())
+    return "".join(letter for letter in apart if not unicodedata.combining(letter))
 
 
 def verses(*, punctuation: bool = True) -> Splits[list[Verse]]:

@@ -18,6 +18,7 @@ from lecturelib.figures.plots import attention_map, draw_lines, line_plot, seque
 from lecturelib.figures.position_explorer import PositionExplorer
 from lecturelib.figures.sampling_explorer import SamplingExplorer
 from lecturelib.figures.softmax_explorer import SoftmaxExplorer
+from lecturelib.figures.transformer_explorer import TransformerExplorer
 from lecturelib.figures.window_explorer import WindowExplorer
 
 __all__ = [
@@ -36,6 +37,7 @@ __all__ = [
     "PositionExplorer",
     "SamplingExplorer",
     "SoftmaxExplorer",
+    "TransformerExplorer",
     "WindowExplorer",
     "attention_map",
     "draw_lines",
