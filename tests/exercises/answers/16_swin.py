@@ -1,0 +1,438 @@
+import torch
+import torch.nn.functional as F
+
+
+# wrong windows: a reshape
+# hint: a reshape cuts strips
+def partition(x, size):
+    B, R, C, D = x.shape
+    return x.reshape(B * (R // size) * (C // size), size * size, D)
+
+
+# wrong windows: counts windows down the columns
+# hint: run down the columns of windows first
+def partition(x, size):
+    B, R, C, D = x.shape
+    found = []
+    for b in range(B):
+        for left in range(0, C, size):
+            for top in range(0, R, size):
+                found.append(x[b, top : top + size, left : left + size].reshape(-1, D))
+    return torch.stack(found)
+
+
+# wrong windows: transposed inside
+# hint: Inside a window your patches run down the columns
+def partition(x, size):
+    B, R, C, D = x.shape
+    x = x.reshape(B, R // size, size, C // size, size, D)
+    return torch.einsum("bihjwd->bijwhd", x).reshape(-1, size * size, D)
+
+
+# wrong windows: dilated
+# hint: This dilates
+def partition(x, size):
+    B, R, C, D = x.shape
+    down, across = R // size, C // size
+    found = [x[:, i::down, j::across].reshape(B, size * size, D) for i in range(down) for j in range(across)]
+    return torch.stack(found, dim=1).reshape(-1, size * size, D)
+
+
+# wrong windows: back by a reshape
+# hint: lays the windows out as strips
+def reverse(windows, size, rows, columns):
+    return windows.reshape(-1, rows, columns, windows.shape[-1])
+
+
+# wrong windows: sides swapped on the way back
+# hint: Rows and columns are swapped
+def reverse(windows, size, rows, columns):
+    D = windows.shape[-1]
+    x = windows.reshape(-1, columns // size, rows // size, size, size, D)
+    return x.permute(0, 1, 3, 2, 4, 5).reshape(-1, rows, columns, D)
+
+
+# right windows: unfold, and a loop back
+def partition(x, size):
+    D = x.shape[-1]
+    x = x.unfold(1, size, size).unfold(2, size, size)  # (B, down, across, D, M, M)
+    return x.permute(0, 1, 2, 4, 5, 3).reshape(-1, size * size, D)
+
+
+def reverse(windows, size, rows, columns):
+    D, across = windows.shape[-1], columns // size
+    count = (rows // size) * across
+    grid = windows.new_zeros(windows.shape[0] // count, rows, columns, D)
+    for number in range(count):
+        top, left = number // across * size, number % across * size
+        grid[:, top : top + size, left : left + size] = windows[number::count].reshape(-1, size, size, D)
+    return grid
+
+
+# right windows: lists of slices
+def partition(x, size):
+    _, R, C, _ = x.shape
+    found = [x[:, i : i + size, j : j + size].flatten(1, 2) for i in range(0, R, size) for j in range(0, C, size)]
+    return torch.stack(found, dim=1).flatten(0, 1)
+
+
+def reverse(windows, size, rows, columns):
+    x = windows.unflatten(1, (size, size)).unflatten(0, (-1, rows // size, columns // size))
+    return torch.einsum("bijhwd->bihjwd", x).flatten(1, 2).flatten(2, 3)
+
+
+# wrong merging: in reading order
+# hint: in another order
+def merge_patches(x, weight):
+    four = [x[:, 0::2, 0::2], x[:, 0::2, 1::2], x[:, 1::2, 0::2], x[:, 1::2, 1::2]]
+    x = torch.cat(four, dim=-1)
+    return F.linear(F.layer_norm(x, x.shape[-1:]), weight)
+
+
+# wrong merging: joins halves of the picture
+# hint: one half a picture away
+def merge_patches(x, weight):
+    top, bottom = x.chunk(2, dim=1)
+    four = [half for pair in zip(*(p.chunk(2, dim=2) for p in (top, bottom))) for half in pair]
+    x = torch.cat(four, dim=-1)
+    return F.linear(F.layer_norm(x, x.shape[-1:]), weight)
+
+
+# wrong merging: norm after the matrix
+# hint: the other way round is Swin V2
+def merge_patches(x, weight):
+    x = torch.cat([x[:, i::2, j::2] for j in (0, 1) for i in (0, 1)], dim=-1)
+    x = F.linear(x, weight)
+    return F.layer_norm(x, x.shape[-1:])
+
+
+# wrong merging: norms each patch
+# hint: You normalise each patch by itself
+def merge_patches(x, weight):
+    x = F.layer_norm(x, x.shape[-1:])
+    x = torch.cat([x[:, i::2, j::2] for j in (0, 1) for i in (0, 1)], dim=-1)
+    return F.linear(x, weight)
+
+
+# wrong merging: no norm
+# hint: The norm is missing
+def merge_patches(x, weight):
+    return torch.cat([x[:, i::2, j::2] for j in (0, 1) for i in (0, 1)], dim=-1) @ weight.T
+
+
+# right merging: by reshape and permute, norm by hand
+def merge_patches(x, weight):
+    B, R, C, D = x.shape
+    x = x.reshape(B, R // 2, 2, C // 2, 2, D).permute(0, 1, 3, 4, 2, 5).reshape(B, R // 2, C // 2, 4 * D)
+    centred = x - x.mean(dim=-1, keepdim=True)
+    variance = centred.pow(2).mean(dim=-1, keepdim=True)
+    return (centred / torch.sqrt(variance + 1e-5)) @ weight.T
+
+
+# right merging: with torch's own module
+def merge_patches(x, weight):
+    x0, x1 = x[:, 0::2, 0::2, :], x[:, 1::2, 0::2, :]
+    x2, x3 = x[:, 0::2, 1::2, :], x[:, 1::2, 1::2, :]
+    joined = torch.cat([x0, x1, x2, x3], -1)
+    return F.linear(torch.nn.LayerNorm(joined.shape[-1])(joined), weight)
+
+
+# wrong bias: key minus query
+# hint: take query minus key
+def relative_index(size):
+    places = torch.stack(torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij"), -1).flatten(0, 1)
+    apart = places[None] - places[:, None] + size - 1
+    return apart[..., 0] * (2 * size - 1) + apart[..., 1]
+
+
+# wrong bias: columns first
+# hint: Columns count most
+def relative_index(size):
+    places = torch.stack(torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij"), -1).flatten(0, 1)
+    apart = places[:, None] - places[None] + size - 1
+    return apart[..., 1] * (2 * size - 1) + apart[..., 0]
+
+
+# wrong bias: multiplies by the window
+# hint: Different offsets get the same number
+def relative_index(size):
+    places = torch.stack(torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij"), -1).flatten(0, 1)
+    apart = places[:, None] - places[None] + size - 1
+    return apart[..., 0] * size + apart[..., 1]
+
+
+# wrong bias: distances
+# hint: You number distances
+def relative_index(size):
+    places = torch.stack(torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij"), -1).flatten(0, 1)
+    apart = (places[:, None] - places[None]).abs()
+    return apart[..., 0] * (2 * size - 1) + apart[..., 1]
+
+
+# wrong bias: negative numbers
+# hint: Some of your numbers are negative
+def relative_index(size):
+    places = torch.stack(torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij"), -1).flatten(0, 1)
+    apart = places[:, None] - places[None]
+    return apart[..., 0] * (2 * size - 1) + apart[..., 1]
+
+
+# wrong bias: heads last
+# hint: move them to the front
+def relative_bias(table, size):
+    return table[relative_index(size)]
+
+
+# wrong bias: heads by view
+# hint: A view cannot move the heads
+def relative_bias(table, size):
+    return table[relative_index(size).flatten()].view(table.shape[1], size**2, size**2)
+
+
+# wrong bias: queries and keys swapped
+# hint: Queries and keys are swapped
+def relative_bias(table, size):
+    return table[relative_index(size)].permute(2, 1, 0)
+
+
+# right bias: loops
+def relative_index(size):
+    T = size * size
+    index = torch.zeros(T, T, dtype=torch.long)
+    for i in range(T):
+        for j in range(T):
+            down, across = i // size - j // size, i % size - j % size
+            index[i, j] = (down + size - 1) * (2 * size - 1) + across + size - 1
+    return index
+
+
+def relative_bias(table, size):
+    index = relative_index(size)
+    return torch.stack([head[index] for head in table.T])
+
+
+# right bias: by the authors' meshgrid, and index_select
+def relative_index(size):
+    coords = torch.stack(torch.meshgrid([torch.arange(size), torch.arange(size)], indexing="ij")).flatten(1)
+    apart = (coords[:, :, None] - coords[:, None, :]).permute(1, 2, 0).contiguous()
+    apart[:, :, 0] += size - 1
+    apart[:, :, 1] += size - 1
+    apart[:, :, 0] *= 2 * size - 1
+    return apart.sum(-1)
+
+
+def relative_bias(table, size):
+    chosen = table.index_select(0, relative_index(size).flatten())
+    return chosen.T.reshape(-1, size * size, size * size)
+
+
+# wrong shift: rolls the wrong way
+# hint: roll by −shift
+def shifted_windows(x, size, shift):
+    return partition(torch.roll(x, shifts=(shift, shift), dims=(1, 2)), size)
+
+
+# wrong shift: rolls the batch
+# hint: You roll the batch as well
+def shifted_windows(x, size, shift):
+    return partition(torch.roll(x, shifts=(-shift, -shift), dims=(0, 1)), size)
+
+
+# wrong shift: rolls rows only
+# hint: Only the rows are rolled
+def shifted_windows(x, size, shift):
+    return partition(torch.roll(x, -shift, 1), size)
+
+
+# wrong shift: rolls inside the windows
+# hint: You cut first and roll inside each window
+def shifted_windows(x, size, shift):
+    windows = partition(x, size).unflatten(1, (size, size))
+    return torch.roll(windows, (-shift, -shift), (1, 2)).flatten(1, 2)
+
+
+# wrong shift: upside down
+# hint: Your mask is upside down
+def shift_mask(rows, columns, size, shift):
+    region = torch.zeros(rows, columns)
+    region[rows - shift :] += 1
+    region[:, columns - shift :] += 2
+    windows = partition(region[None, ..., None], size)[..., 0]
+    return windows[:, None, :] != windows[:, :, None]
+
+
+# wrong shift: hides nothing
+# hint: Everything may attend to everything
+def shift_mask(rows, columns, size, shift):
+    return torch.ones(rows * columns // size**2, size**2, size**2, dtype=torch.bool)
+
+
+# wrong shift: marks the first rows
+# hint: You mark the first rows and columns
+def shift_mask(rows, columns, size, shift):
+    region = torch.zeros(rows, columns)
+    region[:shift] += 1
+    region[:, :shift] += 2
+    windows = partition(region[None, ..., None], size)[..., 0]
+    return windows[:, None, :] == windows[:, :, None]
+
+
+# wrong shift: rows only
+# hint: Only the rows are told apart
+def shift_mask(rows, columns, size, shift):
+    region = (torch.arange(rows) >= rows - shift)[:, None].expand(rows, columns)
+    windows = partition(region[None, ..., None], size)[..., 0]
+    return windows[:, None, :] == windows[:, :, None]
+
+
+# wrong shift: adds the numbers
+# hint: Two of your four pieces have the same number
+def shift_mask(rows, columns, size, shift):
+    region = torch.zeros(rows, columns)
+    region[rows - shift :] += 1
+    region[:, columns - shift :] += 1
+    windows = partition(region[None, ..., None], size)[..., 0]
+    return windows[:, None, :] == windows[:, :, None]
+
+
+# wrong shift: hides what came round
+# hint: itself included
+def shift_mask(rows, columns, size, shift):
+    stayed = torch.ones(rows, columns, dtype=torch.bool)
+    stayed[rows - shift :] = False
+    stayed[:, columns - shift :] = False
+    windows = partition(stayed[None, ..., None], size)[..., 0]
+    return windows[:, None, :] & windows[:, :, None]
+
+
+# right shift: nine regions by slices, as in the authors' code
+def shifted_windows(x, size, shift):
+    x = torch.cat([x[:, shift:], x[:, :shift]], dim=1)
+    return partition(torch.cat([x[:, :, shift:], x[:, :, :shift]], dim=2), size)
+
+
+def shift_mask(rows, columns, size, shift):
+    def parts(n):
+        return (slice(0, n - size), slice(n - size, n - shift), slice(n - shift, n))
+
+    region = torch.zeros(1, rows, columns, 1)
+    for i, down in enumerate(parts(rows)):
+        for j, across in enumerate(parts(columns)):
+            region[:, down, across] = 3 * i + j
+    windows = partition(region, size).squeeze(-1)
+    return windows.unsqueeze(1) - windows.unsqueeze(2) == 0
+
+
+# right shift: by where each patch came from
+def shifted_windows(x, size, shift):
+    rows = (torch.arange(x.shape[1]) + shift) % x.shape[1]
+    columns = (torch.arange(x.shape[2]) + shift) % x.shape[2]
+    return partition(x[:, rows][:, :, columns], size)
+
+
+def shift_mask(rows, columns, size, shift):
+    places = torch.cartesian_prod(torch.arange(rows), torch.arange(columns)).view(1, rows, columns, 2)
+    moved = shifted_windows(places, size, shift)  # (windows, T, 2): where each patch came from
+    close = (moved[:, :, None] - moved[:, None]).abs() < size
+    return close.all(dim=-1)
+
+
+# wrong cost: no projections
+# hint: The four projections are missing
+def attention_cost(rows, columns, d_model, size=None):
+    n = rows * columns
+    return 2 * n * (n if size is None else size**2) * d_model
+
+
+# wrong cost: the scores only
+# hint: forget the average of the values
+def attention_cost(rows, columns, d_model, size=None):
+    n = rows * columns
+    return 4 * n * d_model**2 + n * (n if size is None else size**2) * d_model
+
+
+# wrong cost: M keys
+# hint: holds M² keys
+def attention_cost(rows, columns, d_model, size=None):
+    n = rows * columns
+    return 4 * n * d_model**2 + 2 * n * (n if size is None else size) * d_model
+
+
+# wrong cost: counts additions
+# hint: You count additions too
+def attention_cost(rows, columns, d_model, size=None):
+    n = rows * columns
+    return 8 * n * d_model**2 + 4 * n * (n if size is None else size**2) * d_model
+
+
+# wrong cost: one window
+# hint: That is the cost of one window
+def attention_cost(rows, columns, d_model, size=None):
+    n = rows * columns if size is None else size**2
+    return 4 * n * d_model**2 + 2 * n * n * d_model
+
+
+# wrong cost: the same width
+# hint: The width stays the same
+def stage_costs(side, d_model, num_layers, size):
+    costs = []
+    for depth in num_layers:
+        costs.append(depth * (attention_cost(side, side, d_model, size) + 8 * side**2 * d_model**2))
+        side //= 2
+    return costs
+
+
+# wrong cost: the same grid
+# hint: The grid stays the same
+def stage_costs(side, d_model, num_layers, size):
+    costs = []
+    for depth in num_layers:
+        costs.append(depth * (attention_cost(side, side, d_model, size) + 8 * side**2 * d_model**2))
+        d_model *= 2
+    return costs
+
+
+# wrong cost: no feed-forward nets
+# hint: The feed-forward nets are missing
+def stage_costs(side, d_model, num_layers, size):
+    return [n * attention_cost(side >> s, side >> s, d_model << s, size) for s, n in enumerate(num_layers)]
+
+
+# wrong cost: one layer a stage
+# hint: You count one layer for each stage
+def stage_costs(side, d_model, num_layers, size):
+    return [
+        attention_cost(side >> s, side >> s, d_model << s, size) + 8 * (side >> s) ** 2 * (d_model << s) ** 2
+        for s in range(len(num_layers))
+    ]
+
+
+# right cost: per window, then times the windows
+def attention_cost(rows, columns, d_model, size=None):
+    tokens = rows * columns if size is None else size * size
+    windows = rows * columns // tokens
+    projections = 4 * tokens * d_model * d_model
+    scores = tokens * tokens * d_model
+    return windows * (projections + scores + scores)
+
+
+def stage_costs(side, d_model, num_layers, size):
+    result = []
+    for stage, depth in enumerate(num_layers):
+        s, d = side // 2**stage, d_model * 2**stage
+        feed_forward = s * s * (d * 4 * d + 4 * d * d)
+        result.append(depth * (attention_cost(s, s, d, size) + feed_forward))
+    return result
+
+
+# right cost: as one formula, in floats
+def attention_cost(rows, columns, d_model, size=None):
+    keys = size**2 if size else rows * columns
+    return float(rows * columns * d_model * (4 * d_model + 2 * keys))
+
+
+def stage_costs(side, d_model, num_layers, size):
+    return [
+        float(depth * (side / 2**s) ** 2 * (12 * (d_model * 2**s) ** 2 + 2 * size**2 * d_model * 2**s))
+        for s, depth in enumerate(num_layers)
+    ]
