@@ -38,6 +38,12 @@ def root() -> Path:
 
 
 @pytest.fixture(scope="session")
+def load_script() -> Callable[[Path], ModuleType]:
+    """Import a script by its path, for tests of the programs in book/runs."""
+    return load
+
+
+@pytest.fixture(scope="session")
 def execute() -> ModuleType:
     """book/execute.py, which `make notebooks` runs."""
     return load(ROOT / "book" / "execute.py")
