@@ -85,17 +85,22 @@ class DeiT(nn.Module):
 
     @classmethod
     def from_huggingface(cls, source: Source, config: ViTConfig | None = None) -> Self:
-        """Build a distilled DeiT with the weights of a `DeiTForImageClassificationWithTeacher`.
+        """Build a DeiT with the weights of a `DeiTForImageClassificationWithTeacher`, or of a plain one.
+
+        A plain DeiT, without a distillation token, is stored on the hub as a `ViTForImageClassification`.
 
         Args:
             source: a state dict, a local `.safetensors` file or folder, or a name on the hub
-                ("facebook/deit-small-distilled-patch16-224")
+                ("facebook/deit-small-distilled-patch16-224", or plain "facebook/deit-small-patch16-224")
             config: the sizes; read from `config.json` when left out and there is one
         """
         tensors, settings = read_checkpoint(source)
-        model = cls.distilled(huggingface_config(config, settings, "deit"))
-        entries = huggingface_entries(model.encoder) | named("head", "cls_classifier")
-        entries |= named("distillation_head", "distillation_classifier")
+        is_distilled = any(name.endswith("embeddings.distillation_token") for name in tensors)
+        sizes = huggingface_config(config, settings, "deit" if is_distilled else "vit")
+        model = cls.distilled(sizes) if is_distilled else cls(sizes)
+        entries = huggingface_entries(model.encoder) | named("head", "cls_classifier" if is_distilled else "classifier")
+        if is_distilled:
+            entries |= named("distillation_head", "distillation_classifier")
         copy_weights(model, tensors, entries, rename=huggingface_name)
         return model
 

@@ -157,6 +157,19 @@ def test_distilled_deit_matches_transformers(sizes):
     assert_close(ours(larger), want, atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("sizes", SIZES)
+def test_plain_deit_matches_transformers(sizes, tmp_path):
+    theirs = huggingface(sizes, "ViTForImageClassification", "ViTConfig")  # how the hub stores plain DeiTs
+    config = ViTConfig(**sizes, eps=1e-12)
+    ours = DeiT.from_huggingface(theirs.state_dict(), config).eval()
+    assert ours.distillation_head is None
+    assert_same_gradients(ours, theirs, lambda grads: DeiT.from_huggingface(grads, config), images(sizes))
+    theirs.save_pretrained(tmp_path)
+    from_folder = DeiT.from_huggingface(tmp_path).eval()
+    assert from_folder.config == config
+    assert_close(from_folder(images(sizes)), theirs(images(sizes)).logits, atol=1e-5, rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["VisionTransformer", "VisionTransformerDistilled"])
 def test_deit_matches_timm(timm, name):
     theirs = timm_model(timm, name, SIZES[0])
