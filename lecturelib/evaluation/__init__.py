@@ -34,6 +34,7 @@ from lecturelib.evaluation.metrics import (
     mean_loss,
     perplexity,
 )
+from lecturelib.evaluation.rollout import attention_rollout
 from lecturelib.evaluation.timing import fit_power_law, seconds
 
 __all__ = [
@@ -45,6 +46,7 @@ __all__ = [
     "Start",
     "accuracy",
     "alignment_error_rate",
+    "attention_rollout",
     "beam_search",
     "best_links",
     "bleu",
