@@ -167,7 +167,8 @@ def test_plain_deit_matches_transformers(sizes, tmp_path):
     theirs.save_pretrained(tmp_path)
     from_folder = DeiT.from_huggingface(tmp_path).eval()
     assert from_folder.config == config
-    assert_close(from_folder(images(sizes)), theirs(images(sizes)).logits, atol=1e-5, rtol=1e-4)
+    inputs = images(sizes)
+    assert_close(from_folder(inputs), theirs(inputs).logits, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["VisionTransformer", "VisionTransformerDistilled"])
