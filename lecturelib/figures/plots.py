@@ -32,6 +32,7 @@ def attention_map(
     titles: Sequence[str] | None = None,
     signed: bool = False,
     height: float | None = None,
+    axes_names: tuple[str, str] = ("query", "key"),
 ) -> Picture:
     """Draw one matrix, or several side by side: a row for each query, a column for each key, more ink for more weight.
 
@@ -40,6 +41,7 @@ def attention_map(
         queries, keys: names of the rows and of the columns
         titles: one for each map
         signed: for scores rather than weights: orange below zero, blue above
+        axes_names: what rows and columns are, where they are not queries and keys
     """
     maps = np.asarray(weights, dtype=float)
     maps = maps[None] if maps.ndim == 2 else maps
@@ -61,8 +63,8 @@ def attention_map(
             if titles is not None:
                 ax.set_title(titles[index])
             if index == 0:
-                ax.set_ylabel("query")
-            ax.set_xlabel("key")
+                ax.set_ylabel(axes_names[0])
+            ax.set_xlabel(axes_names[1])
         return Picture(figure, alt)
 
 

@@ -1,15 +1,17 @@
 const maps = kit.unpack(data.maps); // [encoding][i][j]
 const count = maps.shape[1];
-const reach = count / 2; // so that t + k is always on the map
+const reach = Math.floor(count / 3), last = count - 1 - reach; // so that t + k is always on the map
 const vectors = {};
 Object.keys(data.vectors).forEach(function (name) { vectors[name] = kit.unpack(data.vectors[name]); });
 const CELL = 6, SIDE = count * CELL, BLUE = "#2f7ed8", ORANGE = "#d2691e";
 
-const encoding = kit.choices("Encoding", data.names, 0, draw);
-const place = kit.slider("Position t", { min: 0, max: reach - 1, value: Math.min(6, reach - 1), show: function (t) { return "t = " + t; } }, draw);
-const shift = kit.slider("Shift k", { min: 0, max: reach, value: Math.min(4, reach), show: function (k) { return "k = " + k; } }, draw);
+const encoding = kit.choices("Encoding", data.names, data.start, draw);
+const place = kit.slider("Position t", { min: reach, max: last, value: reach, show: function (t) { return "t = " + t; } }, draw);
+const shift = kit.slider("Shift k", { min: -reach, max: reach, value: data.shift, show: function (k) { return "k = " + signed(k); } }, draw);
 
-// The map: blue above zero, orange below, more ink for more; the line is the diagonal of all pairs that are k apart.
+function signed(k) { return k < 0 ? "−" + -k : String(k); }
+
+// The map: blue above zero, orange below, more ink for more; two lines run along the diagonal of all pairs that are k apart.
 const squares = [];
 const map = kit.svg("svg", { class: "map", role: "img", viewBox: "-1 -1 " + (SIDE + 2) + " " + (SIDE + 2), onclick: choose });
 for (let i = 0; i < count; i++) {
@@ -19,9 +21,9 @@ for (let i = 0; i < count; i++) {
     map.append(square);
   }
 }
-const diagonal = kit.svg("line", { class: "diagonal" });
+const edges = [-1, 1].map(function (side) { return { side: side, line: kit.svg("line", { class: "diagonal" }) }; });
 const spot = kit.svg("circle", { class: "spot", r: 4.5 });
-map.append(kit.svg("rect", { class: "frame", width: SIDE, height: SIDE }), diagonal, spot);
+map.append(kit.svg("rect", { class: "frame", width: SIDE, height: SIDE }), ...edges.map(function (edge) { return edge.line; }), spot);
 
 // One row of the map as a curve: what place t makes of every other place.
 const WIDTH = 300, HEIGHT = 120, LEFT = 44, BOTTOM = 30;
@@ -50,12 +52,12 @@ const panelName = kit.element("p", { class: "note" });
 const facts = kit.element("dl", { class: "facts" });
 
 kit.root.append(encoding.node, place.node, shift.node, kit.element("div", { class: "row" },
-  kit.element("div", { class: "left" }, map, kit.element("p", { class: "note" }, "row: position i, column: position j; the line: all pairs k apart")),
+  kit.element("div", { class: "left" }, map, kit.element("p", { class: "note" }, "row: position i, column: position j; between the lines: all pairs with j = i + k")),
   kit.element("div", { class: "right" }, row, facts, panelName, panel)));
 
 function choose(event) {
   const i = Number(event.target.dataset.i), j = Number(event.target.dataset.j);
-  if (!(i < reach && j >= i && j - i <= reach)) return;
+  if (!(i >= reach && i <= last && Math.abs(j - i) <= reach)) return;
   place.set(i);
   shift.set(j - i);
 }
@@ -84,10 +86,14 @@ function draw() {
     square.setAttribute("fill", value < 0 ? ORANGE : BLUE);
     square.setAttribute("fill-opacity", (0.95 * Math.abs(value) / top).toFixed(3));
   });
-  [["x1", k], ["y1", 0], ["x2", count], ["y2", count - k]].forEach(function ([key, at]) { diagonal.setAttribute(key, at * CELL); });
+  edges.forEach(function (edge) { // from the top or left side of the map to its bottom or right side
+    const at = k + edge.side;
+    const ends = [["x1", Math.max(at, 0)], ["y1", Math.max(-at, 0)], ["x2", Math.min(count, count + at)], ["y2", Math.min(count, count - at)]];
+    ends.forEach(function ([key, value]) { edge.line.setAttribute(key, value * CELL); });
+  });
   spot.setAttribute("cx", (t + k + 0.5) * CELL);
   spot.setAttribute("cy", (t + 0.5) * CELL);
-  for (let i = 0; i + k < count; i++) {
+  for (let i = Math.max(0, -k); i < count && i + k < count; i++) {
     largest = Math.max(largest, maps.at(e, i, i + k));
     smallest = Math.min(smallest, maps.at(e, i, i + k));
   }
@@ -107,8 +113,8 @@ function draw() {
   const differ = largest - smallest > 0.001 * top;
   const rows = [
     ["score of (t, t + k)", kit.number(values[t + k], 3)],
-    ["smallest of all pairs k apart", kit.number(smallest, 3)],
-    ["largest of all pairs k apart", kit.number(largest, 3)],
+    ["smallest of all (i, i + k)", kit.number(smallest, 3)],
+    ["largest of all (i, i + k)", kit.number(largest, 3)],
   ];
   panel.hidden = !turns;
   if (turns) {
@@ -130,7 +136,7 @@ function draw() {
   facts.replaceChildren(...rows.flatMap(function ([term, value]) {
     return [kit.element("dt", {}, term), kit.element("dd", {}, value)];
   }));
-  const said = name + ": positions " + t + " and " + (t + k) + " score " + kit.number(values[t + k], 3) + ". Pairs " + k + " apart score " +
+  const said = name + ": positions " + t + " and " + (t + k) + " score " + kit.number(values[t + k], 3) + ". Pairs " + Math.abs(k) + " apart score " +
     (differ ? "from " + kit.number(smallest, 3) + " to " + kit.number(largest, 3) + ", depending on where they stand."
       : "the same wherever they stand.");
   map.setAttribute("aria-label", "Scores of all pairs of " + count + " positions. " + said);

@@ -9,6 +9,9 @@ from lecturelib.figures.explorer import Explorer, pack
 from lecturelib.layers.attention_positions import ALiBi, RotaryPositions
 from lecturelib.layers.positions import SinusoidalPositions, frequencies
 
+FIXED = frozenset({"sinusoidal", "rotary", "ALiBi"})
+"""The encodings that are always there, and need no training."""
+
 
 class PositionExplorer(Explorer):
     """Choose an encoding, a position t and a shift k; see the score of every pair of places, and clocks that turn.
@@ -19,9 +22,10 @@ class PositionExplorer(Explorer):
     Args:
         tables: name -> (T, D) one vector a position, compared by dot products
         scores: name -> (T, T) what is added to the score of the query in row i and the key in column j
-        num_positions: T, an even number
+        num_positions: T, at least 6
         d_model: width of the sinusoidal and rotary vectors; twice the number of clocks
         seed: of the query and the key that rotary positions turn
+        start: the encoding and the shift shown first; shifts reach a third of the positions either way
     """
 
     script = "position_explorer.js"
@@ -34,9 +38,10 @@ class PositionExplorer(Explorer):
         num_positions: int = 48,
         d_model: int = 16,
         seed: int = 0,
+        start: tuple[str, int] = ("sinusoidal", 2),
     ) -> None:
-        if num_positions < 4 or num_positions % 2:
-            raise ValueError(f"num_positions must be even and at least 4, got {num_positions}")
+        if num_positions < 6:
+            raise ValueError(f"num_positions must be at least 6, got {num_positions}")
         tables, scores = dict(tables or {}), dict(scores or {})
         for name, table in tables.items():
             if table.dim() != 2 or len(table) != num_positions:
@@ -46,6 +51,8 @@ class PositionExplorer(Explorer):
                 raise ValueError(
                     f"scores {name!r} must be ({num_positions}, {num_positions}), got {tuple(matrix.shape)}"
                 )
+        if taken := FIXED & (tables.keys() | scores.keys()) or tables.keys() & scores.keys():
+            raise ValueError(f"each name can stand for one map only, choose another for: {', '.join(sorted(taken))}")
         self.num_positions, self.d_model = num_positions, d_model
         places = torch.arange(num_positions)
         waves = SinusoidalPositions(d_model)(places)  # (T, D)
@@ -61,6 +68,13 @@ class PositionExplorer(Explorer):
             **{name: table.detach().float() @ table.detach().float().T for name, table in tables.items()},
             **{name: matrix.detach().float() for name, matrix in scores.items()},
         }
+        name, shift = start
+        if name not in self.similarities or abs(shift) > num_positions // 3:
+            raise ValueError(
+                f"start={start} must name one of {', '.join(self.similarities)} and a shift of at most "
+                f"{num_positions // 3} either way"
+            )
+        self.start = start
 
     def similarity(self, name: str) -> Tensor:
         """The (T, T) numbers of the map: row i, column j."""
@@ -77,17 +91,18 @@ class PositionExplorer(Explorer):
             "maps": pack(torch.stack(list(self.similarities.values()))),
             "vectors": {name: pack(vectors) for name, vectors in self.vectors.items()},
             "speeds": frequencies(self.d_model).tolist(),
+            "start": list(self.similarities).index(self.start[0]),
+            "shift": self.start[1],
         }
 
     def text(self) -> str:
-        shift = min(4, self.num_positions // 2)
+        shift = self.start[1]
         low, high = self.spread("sinusoidal", shift)
         found = (
             f"Similarity of {self.num_positions} positions. With sinusoidal positions the dot product of two places "
-            f"that are {shift} apart is {low:.2f} wherever they stand (largest difference {high - low:.1e})"
+            f"that are {abs(shift)} apart is {low:.2f} wherever they stand (largest difference {high - low:.1e})"
         )
-        fixed = ("sinusoidal", "rotary", "ALiBi")
-        others = {name: self.spread(name, shift) for name in self.similarities if name not in fixed}
+        others = {name: self.spread(name, shift) for name in self.similarities if name not in FIXED}
         return (
             "; ".join([found, *(f"{name}: from {low:.2f} to {high:.2f}" for name, (low, high) in others.items())]) + "."
         )

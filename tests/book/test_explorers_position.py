@@ -49,15 +49,15 @@ def press(page, slider, key, times=1):
 def test_position_explorer_shows_the_similarities_of_lecturelib(open_page):
     explorer = an_explorer()
     page = open_page(explorer)
-    assert_shows(page, explorer, "sinusoidal", 6, 4)
+    assert_shows(page, explorer, "sinusoidal", 8, 2)
     assert "the same wherever they stand" in page.locator(".live").inner_text()
     for name in ("rotary", "ALiBi"):
         page.get_by_role("radio", name=name).click()
-        assert_shows(page, explorer, name, 6, 4)
+        assert_shows(page, explorer, name, 8, 2)
         assert "the same wherever they stand" in page.locator(".live").inner_text()
     for name in ("learned", "bias"):
         page.get_by_role("radio", name=name).click()
-        assert_shows(page, explorer, name, 6, 4)
+        assert_shows(page, explorer, name, 8, 2)
         assert "depending on where they stand" in page.locator(".live").inner_text()
 
 
@@ -66,13 +66,13 @@ def test_position_explorer_follows_the_keyboard(open_page):
     page = open_page(explorer)
     press(page, "Shift k", "End")
     press(page, "Position t", "End")
-    assert_shows(page, explorer, "sinusoidal", 11, 12)
+    assert_shows(page, explorer, "sinusoidal", 15, 8)
     press(page, "Shift k", "Home")
     press(page, "Position t", "ArrowLeft", times=2)
-    assert_shows(page, explorer, "sinusoidal", 9, 0)
+    assert_shows(page, explorer, "sinusoidal", 13, -8)
     page.get_by_role("radio", name="sinusoidal").focus()
     page.keyboard.press("ArrowRight")
-    assert_shows(page, explorer, "rotary", 9, 0)
+    assert_shows(page, explorer, "rotary", 13, -8)
 
 
 @pytest.mark.parametrize("name", ["sinusoidal", "rotary"])
@@ -80,11 +80,11 @@ def test_position_explorer_turns_every_clock_by_the_shift(open_page, name):
     explorer = an_explorer()
     page = open_page(explorer)
     page.get_by_role("radio", name=name).click()
-    for t, k in ((0, 0), (0, 5), (3, 5), (11, 12)):
+    for t, k in ((8, 0), (8, 5), (11, 5), (15, -8)):
         press(page, "Position t", "Home")
-        press(page, "Position t", "ArrowRight", times=t)
+        press(page, "Position t", "ArrowRight", times=t - 8)
         press(page, "Shift k", "Home")
-        press(page, "Shift k", "ArrowRight", times=k)
+        press(page, "Shift k", "ArrowRight", times=k + 8)
         assert page.locator(".facts dd").last.inner_text() == "equal"
         hands = page.locator(".clock").evaluate_all(
             "clocks => clocks.map(clock => ['.before', '.after'].map(hand => ['x2', 'y2'].map("
@@ -110,10 +110,18 @@ def test_position_explorer_shows_no_clocks_where_nothing_turns(open_page):
 def test_position_explorer_takes_a_click_on_the_map(open_page):
     explorer = an_explorer()
     page = open_page(explorer)
-    page.locator('.map rect[data-i="2"][data-j="9"]').click()
-    assert_shows(page, explorer, "sinusoidal", 2, 7)
-    page.locator('.map rect[data-i="9"][data-j="2"]').click()  # below the diagonal: stays as it was
-    assert_shows(page, explorer, "sinusoidal", 2, 7)
+    page.locator('.map rect[data-i="10"][data-j="3"]').click()
+    assert_shows(page, explorer, "sinusoidal", 10, -7)
+    page.locator('.map rect[data-i="2"][data-j="4"]').click()  # no slider goes there: all stays as it was
+    assert_shows(page, explorer, "sinusoidal", 10, -7)
+
+
+def test_position_explorer_starts_where_it_is_told(open_page):
+    bias = torch.arange(81.0).view(9, 9)
+    explorer = PositionExplorer(scores={"bias": bias}, num_positions=9, d_model=4, start=("bias", -3))
+    page = open_page(explorer)
+    assert_shows(page, explorer, "bias", 3, -3)
+    assert page.get_by_role("slider", name="Shift k").get_attribute("aria-valuetext") == "k = −3"
 
 
 def test_position_explorer_works_by_touch_on_a_phone(open_page):
@@ -122,5 +130,5 @@ def test_position_explorer_works_by_touch_on_a_phone(open_page):
     page.get_by_role("radio", name="ALiBi").tap()
     box = page.get_by_role("slider", name="Position t").bounding_box()
     page.touchscreen.tap(box["x"] + 1, box["y"] + box["height"] / 2)
-    assert_shows(page, explorer, "ALiBi", 0, 4)
+    assert_shows(page, explorer, "ALiBi", 8, 2)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

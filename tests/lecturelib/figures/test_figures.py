@@ -106,6 +106,15 @@ def test_lines_differ_in_dash_and_marker_not_in_colour_alone():
     assert len(set(re.findall(r'<use xlink:href="#(m[^"]+)"', svg))) >= 2
 
 
+def test_attention_map_names_its_axes():
+    plain, named = attention_map([[1.0]], alt=ALT).svg, attention_map([[1.0]], alt=ALT, axes_names=("bit", "place")).svg
+    assert ">query<" in plain
+    assert ">key<" in plain
+    assert ">bit<" in named
+    assert ">place<" in named
+    assert ">key<" not in named
+
+
 def test_attention_map_writes_small_matrices_in_numbers():
     svg = attention_map([[0.25, 0.75]], ["q"], ["a", "b"], alt=ALT).svg
     assert ".25" in svg

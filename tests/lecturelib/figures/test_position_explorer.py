@@ -50,7 +50,11 @@ def test_position_explorer_is_the_same_bytes_for_the_same_seed() -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ({"num_positions": 7}, "must be even and at least 4, got 7"),
+        ({"num_positions": 5}, "must be at least 6, got 5"),
+        ({"scores": {"rotary": torch.zeros(48, 48)}}, "choose another for: rotary"),
+        ({"scores": {"x": torch.zeros(48, 48)}, "tables": {"x": torch.zeros(48, 2)}}, "choose another for: x"),
+        ({"start": ("other", 1)}, "must name one of sinusoidal, rotary, ALiBi"),
+        ({"start": ("rotary", 17)}, "a shift of at most 16"),
         ({"tables": {"x": torch.zeros(5, 3)}}, r"table 'x' must be \(48, D\), got \(5, 3\)"),
         ({"scores": {"x": torch.zeros(48, 3)}}, r"scores 'x' must be \(48, 48\), got \(48, 3\)"),
     ],
