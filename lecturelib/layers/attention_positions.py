@@ -262,7 +262,7 @@ def attend_with_bias(
         if bias.dim() == 3:
             bias = bias.contiguous().unsqueeze(0)  # (1, H, Tq, Tk): the fused kernel takes no other shape
         if mask is not None and mask.dtype == torch.bool:
-            bias = bias.masked_fill(~mask, -math.inf)
+            bias = torch.where(mask, bias, -math.inf)
         elif mask is not None:
             bias = bias + mask
         mask = bias

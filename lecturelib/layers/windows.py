@@ -86,6 +86,15 @@ def shift_mask(grid: tuple[int, int], window: Window, shift: Window, device: tor
     return of_window[:, :, None] == of_window[:, None, :]
 
 
+def shifted_order(grid: tuple[int, int], window: Window, shift: Window, device: torch.device | None = None) -> Tensor:
+    """The numbers of a grid's patches in the order in which the windows hold them after a roll by `shift`.
+
+    Shapes: -> integers (rows · columns,), window by window
+    """
+    numbers = torch.arange(grid[0] * grid[1], device=device).view(1, *grid, 1)  # (1, rows, columns, 1)
+    return partition_windows(numbers.roll((-shift[0], -shift[1]), dims=(1, 2)), window).flatten()
+
+
 class WindowAttention(nn.Module):
     """Attend within windows of a grid, the windows shifted or not; a mixer for `Block`.
 
@@ -136,15 +145,19 @@ class WindowAttention(nn.Module):
             x = F.pad(x, (0, 0, 0, padding[1], 0, padding[0]))
         grid = (rows + padding[0], columns + padding[1])
         shift = self.effective_shift((rows, columns))
-        allowed = None
         if any(shift):
-            x = x.roll((-shift[0], -shift[1]), dims=(1, 2))
+            # Roll and cut in one copy, and put back in another: a roll along two axes alone would take two.
+            order = shifted_order(grid, self.window, shift, x.device)
             allowed = shift_mask(grid, self.window, shift, x.device).repeat(len(x), 1, 1)  # (B · windows, T, T)
-        attended = self.attention(partition_windows(x, self.window), mask=allowed, need_weights=need_weights)
+            windows = x.flatten(1, 2).index_select(1, order).view(-1, allowed.shape[-1], x.shape[-1])
+            attended = self.attention(windows, mask=allowed, need_weights=need_weights)
+        else:
+            attended = self.attention(partition_windows(x, self.window), need_weights=need_weights)
         out, weights = attended if isinstance(attended, tuple) else (attended, None)
-        out = merge_windows(out, self.window, grid)  # (B, rows, columns, D), padding included
         if any(shift):
-            out = out.roll(shift, dims=(1, 2))
+            out = out.reshape(len(x), len(order), x.shape[-1]).index_select(1, order.argsort()).view(x.shape)
+        else:
+            out = merge_windows(out, self.window, grid)  # (B, rows, columns, D), padding included
         if any(padding):
             out = out[:, :rows, :columns]
         return out if weights is None else (out, weights)
