@@ -20,6 +20,7 @@ from lecturelib.data import (
     movie_reviews,
     multi30k,
     pronunciations,
+    stem,
     verses,
 )
 from lecturelib.data.archives import read_member
@@ -107,6 +108,14 @@ def test_verses_share_no_sentence_between_splits(bible):
     assert_disjoint(bible, lambda verse: " ".join(verse.pair.source).lower())
     assert_disjoint(bible, lambda verse: " ".join(verse.pair.target).lower())
     assert min(map(len, parts(bible))) > 300
+
+
+def test_stem_drops_accents_capitals_and_endings():
+    assert {stem(word) for word in ("λόγος", "Λόγον", "λόγου")} == {"λογος", "λογον", "λογου"}
+    assert {stem(word, 3) for word in ("λόγος", "Λόγον", "λόγου")} == {"λογ"}
+    assert stem("Ἰησοῦς") == stem("Ἰησοῦ") == "ιησου"
+    assert stem("ᾧ") == "ω"
+    assert stem("") == ""
 
 
 def test_greek_english_and_tags_are_views_of_the_verses(bible):
