@@ -5,9 +5,10 @@
 takes about three minutes of one core and writes the run that chapter 05 shows. With `--until 300` it stops at the first
 evaluation, whose numbers should be those of the first row of the run's history.
 
-What was tried before: a few hundred steps of Luong's model (general score), which had learned less by then; the posterior
-with the attention to the power 0.5 and 0, on validation (0.524 and 0.588, against 0.530); IBM Model 1 with stems of four, five
-and six letters and whole words, ties broken towards the diagonal, on validation and test (0.45 to 0.51). One seed was run.
+What was tried before: a few hundred steps of Luong's model (general score), which had learned less by then; the
+posterior with the attention to the power 0.5 and 0, on validation (0.524 and 0.588, against 0.530); IBM Model 1 with
+stems of four, five and six letters and whole words, ties broken towards the diagonal, on validation and test (0.45 to
+0.51). One seed was run.
 """
 
 import argparse
