@@ -80,7 +80,8 @@ def _pack(value: Any, buffers: list[bytes], register: Callable[[Any], tuple[int,
         if tensor.dtype not in _NAMES:
             raise TypeError(f"a tensor of {tensor.dtype} cannot be sent; one of {', '.join(DTYPES)} can")
         if tensor.numel():
-            buffers.append(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+            flat = tensor.as_strided((tensor.numel(),), (1,))  # one element of a column still has the column's stride
+            buffers.append(flat.view(torch.uint8).numpy().tobytes())
         return {"tensor": [_NAMES[tensor.dtype], list(tensor.shape), bool(value.requires_grad)]}
     if isinstance(value, list):
         return {"list": [_pack(item, buffers, register) for item in value]}

@@ -124,3 +124,9 @@ def test_silence_half_a_frame_and_hanging_up_are_told_apart():
         theirs.close()
         with pytest.raises(wire.Closed):
             wire.receive(ours, wire.Caps(), within(1))
+
+
+def test_one_element_of_a_column_arrives():
+    column = torch.arange(10).reshape(1, 2, 5)[:, 1, 2]  # one element, whose stride is still that of the whole
+    assert torch.equal(round_trip(column), torch.tensor([7]))
+    assert torch.equal(round_trip(torch.ones(3, 4)[1:, :1].T), torch.ones(1, 2))
