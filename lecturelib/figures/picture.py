@@ -112,6 +112,7 @@ def _page_svg(figure: Figure, alt: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)
+    svg = re.sub(r' id="image[0-9a-f]+"', "", svg)  # one bitmap drawn twice would give its id twice
     svg = re.sub(r"(font: [^;\"]*?px )[^;\"]*", r"\1system-ui, sans-serif", svg)
     svg = re.sub(r"font-family: [^;\"]*", "font-family: system-ui, sans-serif", svg)
     svg = svg.replace(INK, "currentColor")

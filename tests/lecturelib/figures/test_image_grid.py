@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 
@@ -29,3 +31,10 @@ def test_image_grid_refuses_what_does_not_fit():
         image_grid([np.zeros((2, 2))] * 2, alt=ALT, titles=["one"])
     with pytest.raises(ValueError, match=r"got \(2, 3, 4\)"):
         image_grid([np.zeros((2, 3, 4))], alt=ALT)
+
+
+def test_image_grid_may_show_a_picture_twice():
+    svg = image_grid([np.eye(4)] * 2, alt=ALT).svg
+    assert svg.count("<image") == 2
+    ids = re.findall(r' id="([^"]*)"', svg)
+    assert len(ids) == len(set(ids))
