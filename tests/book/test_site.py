@@ -122,6 +122,20 @@ def test_page_is_accessible(name: str, scheme: str, visit: Visitor) -> None:
     assert found == {}
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_equations_fit_a_laptop(name: str, visit: Visitor) -> None:
+    page = visit(f"{name}.html", width=1280).page
+    too_wide = page.evaluate(
+        """() => [...document.querySelectorAll("div.math")]
+            .filter((equation) => {
+                const box = equation.querySelector("mjx-container");
+                return box.scrollWidth > box.clientWidth + 1;
+            })
+            .map((equation) => equation.id)"""
+    )
+    assert too_wide == [], "break these into lines; a reader should not have to scroll an equation sideways"
+
+
 @pytest.mark.parametrize("name", ALL_PAGES)
 def test_page_fits_a_phone(name: str, visit: Visitor) -> None:
     seen = visit(f"{name}.html", scheme="dark", width=390)
