@@ -1,7 +1,6 @@
 """The committed runs of chapter 15: weights still give their numbers, and the smallest points come out again."""
 
-import importlib.util
-import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from types import ModuleType
@@ -11,20 +10,13 @@ import pytest
 from lecturelib.models.vit import ViT, ViTConfig
 from lecturelib.training import shipped_run
 
-PROGRAM = Path(__file__).resolve().parents[2] / "book" / "runs" / "vision_transformers.py"
 NAMES = ("vit_rates", "vit_small", "vit_data_growth", "vit_recipe", "vit_patience", "vit_distillation")
 AGAIN = 0.04  # another processor rounds otherwise, and training spreads that
 
 
 @pytest.fixture(scope="module")
-def program() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("vision_transformer_runs", PROGRAM)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def program(load_script: Callable[[Path], ModuleType], root: Path) -> ModuleType:
+    return load_script(root / "book" / "runs" / "vision_transformers.py")
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,7 +1,6 @@
 """The runs of chapter 12 that came with the package: measured again from their weights, they are what they say."""
 
-import importlib.util
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -13,21 +12,15 @@ from lecturelib.models import GPT, GPTConfig
 from lecturelib.tokens import CharTokenizer, WordTokenizer
 from lecturelib.training import Cosine, seed_everything, shipped_run
 
-PROGRAMS = Path(__file__).resolve().parents[2] / "book" / "runs"
 
-
-def program(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"run_{name}", PROGRAMS / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture(scope="module")
+def program(load_script: Callable[[Path], ModuleType], root: Path) -> Callable[[str], ModuleType]:
+    """The program that made a run, by the run's name."""
+    return lambda name: load_script(root / "book" / "runs" / f"{name}.py")
 
 
 @pytest.mark.parametrize("name", ["gpt_shakespeare", "review_gpt"])
-def test_run_is_small_and_says_how_to_repeat_it(name):
+def test_run_is_small_and_says_how_to_repeat_it(name, program):
     run, made_by = shipped_run(name), program(name)
     assert sum(path.stat().st_size for path in run.folder.iterdir()) < 3_000_000
     assert run.facts["command"].startswith(f"python book/runs/{name}.py")
@@ -39,7 +32,7 @@ def test_run_is_small_and_says_how_to_repeat_it(name):
     assert steps[-1] == made_by.STEPS - 1
 
 
-def test_shakespeare_run_has_the_perplexity_it_claims():
+def test_shakespeare_run_has_the_perplexity_it_claims(program):
     run = shipped_run("gpt_shakespeare")
     tokenizer = CharTokenizer.load(run.folder / "tokens.json")
     model = run.load_into(GPT(GPTConfig(**run.facts["config"])))
@@ -48,14 +41,14 @@ def test_shakespeare_run_has_the_perplexity_it_claims():
     assert loss == pytest.approx(run.facts["results"]["test_loss"], abs=1e-3)
 
 
-def test_shakespeare_run_followed_its_schedule():
+def test_shakespeare_run_followed_its_schedule(program):
     made_by = program("gpt_shakespeare")
     schedule = Cosine(steps=made_by.STEPS, warmup=100, floor=0.02)
     for row in shipped_run("gpt_shakespeare").rows:
         assert row["learning_rate"] == pytest.approx(made_by.LEARNING_RATE * schedule(row["step"]), rel=1e-6)
 
 
-def test_review_run_has_the_perplexity_it_claims_and_tunes_as_it_says():
+def test_review_run_has_the_perplexity_it_claims_and_tunes_as_it_says(program):
     made_by, run = program("review_gpt"), shipped_run("review_gpt")
     splits = movie_reviews("imdb")
     tokenizer = WordTokenizer.load(run.folder / "vocabulary.json", lower=True)
