@@ -3,10 +3,12 @@
 from typing import Literal, Protocol, overload, runtime_checkable
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.layers.cache import LayerCache
 from lecturelib.layers.dot_product import dot_product_attention, masked_softmax
+from lecturelib.layers.inference import only_result_matters
 
 __all__ = [
     "AdditiveAttention",
@@ -181,8 +183,11 @@ class MultiHeadAttention(nn.Module):
         key = query if key is None else key
         value = key if value is None else value
         self._check_widths(query, key, value)
-        q = self._split(self.query_proj(query))  # (B, H, Tq, Dh)
-        k, v = self._split(self.key_proj(key)), self._split(self.value_proj(value))  # (B, H, Tk, Dh) each
+        if query is key is value and self._gains_by_one_product(query):
+            q, k, v = self._project_at_once(query)  # (B, H, T, Dh) each
+        else:
+            q = self._split(self.query_proj(query))  # (B, H, Tq, Dh)
+            k, v = self._split(self.key_proj(key)), self._split(self.value_proj(value))  # (B, H, Tk, Dh) each
         where = None
         if self.positions is not None:
             where = self._query_positions(query, key) if cache is None else cache.positions  # (Tq,) or (B, Tq)
@@ -237,6 +242,18 @@ class MultiHeadAttention(nn.Module):
             heads, weights = attended
             return self.out_proj(self._merge(heads)), weights
         return self.out_proj(self._merge(attended))  # (B, Tq, D)
+
+    def _gains_by_one_product(self, x: Tensor) -> bool:
+        enough_tokens = x.shape[0] * x.shape[1] >= self.d_model  # to be worth copying the three matrices into one
+        return enough_tokens and only_result_matters(self.query_proj, self.key_proj, self.value_proj)
+
+    def _project_at_once(self, x: Tensor) -> tuple[Tensor, ...]:
+        projections = (self.query_proj, self.key_proj, self.value_proj)
+        weight = torch.cat([p.weight for p in projections])  # (3D, D)
+        biases: list[Tensor] = [p.weight.new_zeros(self.d_model) if p.bias is None else p.bias for p in projections]
+        bias = torch.cat(biases) if any(p.bias is not None for p in projections) else None  # (3D,)
+        qkv = F.linear(x, weight, bias).view(*x.shape[:2], 3, self.num_heads, self.head_dim)  # (B, T, 3, H, Dh)
+        return qkv.permute(2, 0, 3, 1, 4).unbind()
 
     def _check_widths(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         if query is key is value and query.dim() == 3 and query.shape[2] == self.d_model == self.kv_dim:

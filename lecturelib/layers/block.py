@@ -4,12 +4,14 @@ from collections.abc import Callable
 from typing import NamedTuple, Self
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.cache import LayerCache
+from lecturelib.layers.inference import only_result_matters
 
-Activation = Callable[[Tensor], Tensor]
+Activation = Callable[..., Tensor]
 
 
 class FeedForward(nn.Module):
@@ -32,12 +34,18 @@ class FeedForward(nn.Module):
         self.widen = nn.Linear(d_model, d_ff)
         self.narrow = nn.Linear(d_ff, d_model)
         self.activation = activation
+        self._is_gelu = getattr(activation, "func", activation) is F.gelu  # a `partial` of it, too
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """Two matrices with a bend between them."""
-        hidden = self.activation(self.widen(x))
+        hidden = self._bend(self.widen(x))
         return self.narrow(self.dropout(hidden) if self.training else hidden)
+
+    def _bend(self, hidden: Tensor) -> Tensor:
+        if self._is_gelu and only_result_matters(self.widen):
+            return self.activation(hidden, out=hidden)  # in place: a second tensor of this size costs page faults
+        return self.activation(hidden)
 
 
 class Wiring(nn.Module):

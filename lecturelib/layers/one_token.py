@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import Activation, Block, FeedForward, PostNorm, PreNorm
 from lecturelib.layers.cache import KeyValueCache
+from lecturelib.layers.inference import has_hooks
 
 FUSE_UP_TO = 512  # a wider product takes so long that one call is no faster than three, and the copy is large
 PLAIN_PARTS = {Block, MultiHeadAttention, FeedForward, PreNorm, PostNorm, nn.Linear, nn.LayerNorm, nn.Dropout}
@@ -97,10 +98,7 @@ class OneTokenBlocks:
 
 
 def _is_plain(block: nn.Module) -> bool:
-    return all(
-        type(part) in PLAIN_PARTS and not (part.training or part._forward_hooks or part._forward_pre_hooks)
-        for part in block.modules()
-    )
+    return all(type(part) in PLAIN_PARTS and not (part.training or has_hooks(part)) for part in block.modules())
 
 
 def _look_up(block: Any) -> _Layer:

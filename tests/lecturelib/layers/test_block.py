@@ -182,3 +182,21 @@ def test_block_refuses_torch_weights_for_another_mixer():
     layer = nn.TransformerEncoderLayer(D_MODEL, HEADS, D_FF, batch_first=True)
     with pytest.raises(TypeError, match="mixes with Identity"):
         Block(nn.Identity(), FeedForward(D_MODEL, D_FF), partial(PreNorm, D_MODEL)).load_torch(layer)
+
+
+@pytest.mark.parametrize("activation", [torch.relu, F.gelu, partial(F.gelu, approximate="tanh")])
+def test_feed_forward_gives_the_same_in_inference_mode_and_leaves_its_input(activation):
+    net, x = FeedForward(D_MODEL, D_FF, activation=activation), torch.randn(BATCH, SOURCE, D_MODEL)
+    want, before = net(x), x.clone()
+    with torch.inference_mode():
+        got = net(x)
+        assert_close(got, want.detach())
+    assert torch.equal(x, before)
+
+
+def test_feed_forward_leaves_alone_what_a_hook_has_seen():
+    net, x, seen = FeedForward(D_MODEL, D_FF, activation=F.gelu), torch.randn(BATCH, SOURCE, D_MODEL), []
+    net.widen.register_forward_hook(lambda *call: seen.append(call[2]))
+    with torch.inference_mode():
+        net(x)
+        assert_close(seen, [x @ net.widen.weight.T + net.widen.bias])
