@@ -1,5 +1,6 @@
 """The wheel holds the package and nothing else, and installs on its own."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -32,7 +33,9 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def output(command: list[str | Path], folder: Path) -> str:
-    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder).stdout
+    """What a command prints that sees installed packages only: PYTHONPATH often leads to the clone."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder, env=environment).stdout
 
 
 def test_wheel_holds_only_the_package(wheel: Path) -> None:
@@ -57,19 +60,10 @@ def test_wheel_installs_in_a_clean_environment(wheel: Path, tmp_path: Path) -> N
         capture_output=True,
     )
     # The dependencies are this environment's: installing torch again would prove nothing about our wheel.
-    site = subprocess.run(
-        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
+    site = output([python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"], tmp_path).strip()
     (Path(site) / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
     script = "import lecturelib, lecturelib.layers; print(lecturelib.__version__, lecturelib.__file__)"
-    shown = subprocess.run([python, "-c", script], check=True, capture_output=True, text=True, cwd=tmp_path).stdout
-    version, location = shown.split()
+    version, location = output([python, "-c", script], tmp_path).split()
     assert version in wheel.name
     assert Path(location).is_relative_to(tmp_path)
-    command = [tmp_path / "bin" / "lecturelib", "--help"]
-    assert (
-        "usage: lecturelib" in subprocess.run(command, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
-    )
+    assert "usage: lecturelib" in output([tmp_path / "bin" / "lecturelib", "--help"], tmp_path)

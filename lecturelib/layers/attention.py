@@ -244,16 +244,26 @@ class MultiHeadAttention(nn.Module):
         return self.out_proj(self._merge(attended))  # (B, Tq, D)
 
     def _gains_by_one_product(self, x: Tensor) -> bool:
-        enough_tokens = x.shape[0] * x.shape[1] >= self.d_model  # to be worth copying the three matrices into one
-        return enough_tokens and only_result_matters(self.query_proj, self.key_proj, self.value_proj)
+        if not only_result_matters(self.query_proj, self.key_proj, self.value_proj):
+            return False  # asked first: an exported graph must not depend on the number of tokens
+        return x.shape[0] * x.shape[1] >= self.d_model  # to be worth copying the three matrices into one
 
     def _project_at_once(self, x: Tensor) -> tuple[Tensor, ...]:
+        qkv = F.linear(x, *self.joined_projections())  # (B, T, 3D)
+        heads = qkv.view(*x.shape[:2], 3, self.num_heads, self.head_dim)  # (B, T, 3, H, Dh)
+        return heads.permute(2, 0, 3, 1, 4).unbind()
+
+    def joined_projections(self) -> tuple[Tensor, Tensor | None]:
+        """Copies of the matrices and biases of queries, keys and values, one below the other; a missing bias is zeros.
+
+        Shapes: -> (3D, D), and (3D,) if one of the three has a bias
+        """
         projections = (self.query_proj, self.key_proj, self.value_proj)
         weight = torch.cat([p.weight for p in projections])  # (3D, D)
+        if all(p.bias is None for p in projections):
+            return weight, None
         biases: list[Tensor] = [p.weight.new_zeros(self.d_model) if p.bias is None else p.bias for p in projections]
-        bias = torch.cat(biases) if any(p.bias is not None for p in projections) else None  # (3D,)
-        qkv = F.linear(x, weight, bias).view(*x.shape[:2], 3, self.num_heads, self.head_dim)  # (B, T, 3, H, Dh)
-        return qkv.permute(2, 0, 3, 1, 4).unbind()
+        return weight, torch.cat(biases)
 
     def _check_widths(self, query: Tensor, key: Tensor, value: Tensor) -> None:
         if query is key is value and query.dim() == 3 and query.shape[2] == self.d_model == self.kv_dim:

@@ -34,7 +34,6 @@ class FeedForward(nn.Module):
         self.widen = nn.Linear(d_model, d_ff)
         self.narrow = nn.Linear(d_ff, d_model)
         self.activation = activation
-        self._is_gelu = getattr(activation, "func", activation) is F.gelu  # a `partial` of it, too
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -43,7 +42,8 @@ class FeedForward(nn.Module):
         return self.narrow(self.dropout(hidden) if self.training else hidden)
 
     def _bend(self, hidden: Tensor) -> Tensor:
-        if self._is_gelu and only_result_matters(self.widen):
+        is_gelu = getattr(self.activation, "func", self.activation) is F.gelu  # a `partial` of it, too
+        if is_gelu and only_result_matters(self.widen):
             return self.activation(hidden, out=hidden)  # in place: a second tensor of this size costs page faults
         return self.activation(hidden)
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import Activation, Block, FeedForward, PostNorm, PreNorm
 from lecturelib.layers.cache import KeyValueCache
-from lecturelib.layers.inference import has_hooks
+from lecturelib.layers.inference import is_as_built
 
 FUSE_UP_TO = 512  # a wider product takes so long that one call is no faster than three, and the copy is large
 PLAIN_PARTS = {Block, MultiHeadAttention, FeedForward, PreNorm, PostNorm, nn.Linear, nn.LayerNorm, nn.Dropout}
@@ -98,7 +98,7 @@ class OneTokenBlocks:
 
 
 def _is_plain(block: nn.Module) -> bool:
-    return all(type(part) in PLAIN_PARTS and not (part.training or has_hooks(part)) for part in block.modules())
+    return all(type(part) in PLAIN_PARTS and is_as_built(part) and not part.training for part in block.modules())
 
 
 def _look_up(block: Any) -> _Layer:
@@ -106,9 +106,7 @@ def _look_up(block: Any) -> _Layer:
     around, after = block.mixer_wiring, block.feed_forward_wiring
     projections = [_Affine(p.weight, p.bias) for p in (mixer.query_proj, mixer.key_proj, mixer.value_proj)]
     if mixer.d_model <= FUSE_UP_TO:
-        biases = [p.bias for p in projections if p.bias is not None]
-        weight = torch.cat([p.weight for p in projections])  # (3D, D)
-        projections = [_Affine(weight, torch.cat(biases) if biases else None)]
+        projections = [_Affine(*mixer.joined_projections())]
     return _Layer(
         is_pre_norm=isinstance(around, PreNorm),
         norm_attention=_norm(around.norm),

@@ -37,6 +37,17 @@ def test_one_token_blocks_equal_the_blocks_over_many_steps(wiring: str, d_model:
         assert_close(torch.stack(steps, dim=1), model(text)[:, 3:], rtol=1e-4, atol=1e-4)
 
 
+def test_one_token_blocks_do_without_some_of_the_biases() -> None:
+    model = build()
+    for block in model.blocks:
+        block.mixer.key_proj.bias = None
+    text = torch.randint(23, (5, 7))
+    _, state = model.start(text[:, :6])
+    assert state.one_token is not None
+    with torch.no_grad():
+        assert_close(model.step(text[:, 6], state)[0], model(text)[:, -1], rtol=1e-4, atol=1e-4)
+
+
 def test_one_token_blocks_serve_a_search_that_branches_and_selects() -> None:
     model = build()
     text = torch.randint(23, (3, 9))
