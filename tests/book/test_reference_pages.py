@@ -111,6 +111,19 @@ def test_bibliography_is_sorted_and_has_no_twins() -> None:
     assert all(re.fullmatch(r"[a-z]+\d{4}[a-z0-9]+", key) for key in keys)
 
 
+def test_bibliography_entries_say_who_where_and_when() -> None:
+    entries = re.findall(r"^@\w+\{(\w+),\n(.*?)^\}", (BOOK / "references.bib").read_text(encoding="utf-8"), re.M | re.S)
+    assert [key for key, _ in entries] == bibliography_keys()
+    for key, body in entries:
+        fields = dict(re.findall(r"^  (\w+) += \{(.*)\},$", body, flags=re.MULTILINE))
+        assert {"author", "title", "year"} <= fields.keys(), key
+        assert {"journal", "booktitle", "howpublished"} & fields.keys(), key
+        assert re.fullmatch(rf"[a-z]+{fields['year']}[a-z0-9]+", key), f"{key} is of {fields['year']}"
+        preprint = fields.get("journal", "").removeprefix("arXiv:")
+        if preprint != fields.get("journal", ""):
+            assert fields["url"] == f"https://arxiv.org/abs/{preprint}", key
+
+
 def test_bibliography_holds_every_paper_that_docstrings_name() -> None:
     missing = set()
     for path in sorted((ROOT / "lecturelib").rglob("*.py")):
