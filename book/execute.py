@@ -18,6 +18,7 @@ from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
 
 ROOT = Path(__file__).resolve().parent.parent
+PATIENCE = 600  # seconds for a kernel to start or to hand over its output: a busy machine is slow, not broken
 VOLATILE = ("execution", "papermill", "ExecuteTime")  # time stamps, different on every run
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
@@ -54,7 +55,14 @@ def run(notebook: Path, target: Path, parameters: dict[str, object] | None = Non
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))  # the kernel sees this clone's lecturelib
     return papermill.execute_notebook(
-        str(notebook), str(target), parameters, kernel_name="python3", cwd=str(notebook.parent), progress_bar=False
+        str(notebook),
+        str(target),
+        parameters,
+        kernel_name="python3",
+        cwd=str(notebook.parent),
+        progress_bar=False,
+        start_timeout=PATIENCE,
+        iopub_timeout=PATIENCE,
     )
 
 

@@ -42,6 +42,7 @@ def pytest_suite(name: str, *arguments: str) -> Suite:
 def suites() -> list[Suite]:
     chapters = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "book").glob("*.ipynb"))
     build = ("build", "book", "--all", "--config", "_config.yml", "--path-output", ".", "-W", "-n", "--keep-going")
+    nbval = ("--nbval-lax", "--nbval-kernel-startup-timeout=600", "-p", "no:warnings")
     papermill = "tests/book/test_papermill.py"
     explorers = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "book").glob("test_explorers*.py"))
     browser = ("tests/book/test_site.py", *explorers)
@@ -52,7 +53,7 @@ def suites() -> list[Suite]:
         pytest_suite("package", "tests/lecturelib", "tests/test_package.py", "-n", "2"),
         pytest_suite("exercises", "tests/exercises", "-n", "2"),
         pytest_suite("grading", "tests/grading"),
-        pytest_suite("nbval", "--nbval-lax", "-p", "no:warnings", "-n", "2", "--dist", "loadfile", *chapters),
+        pytest_suite("nbval", *nbval, "-n", "2", "--dist", "loadfile", *chapters),
         pytest_suite("papermill", papermill, "-n", "2"),
         Suite("site", (str(BIN / "jupyter-book"), *build), r"build succeeded()"),
         pytest_suite("browser", *browser, "-n", "2"),

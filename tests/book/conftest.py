@@ -13,11 +13,13 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Locator, Page
 
 from lecturelib.figures import Explorer
 
 ROOT = Path(__file__).resolve().parents[2]
+PATIENCE = 120_000  # milliseconds until a page that does not answer is broken, and not merely on a busy machine
+PHONE = {"has_touch": True, "is_mobile": True, "viewport": {"width": 390, "height": 800}}
 
 
 def load(path: Path) -> ModuleType:
@@ -118,11 +120,12 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]
     def show(explorer: Explorer, copies: int = 1, **context_options: Any) -> Page:
         path = tmp_path / "page.html"
         body = explorer._repr_html_() * copies
-        path.write_text(f"<!doctype html><meta charset=utf-8><title>t</title><body>{body}", encoding="utf-8")
+        head = '<meta charset=utf-8><meta name=viewport content="width=device-width, initial-scale=1"><title>t</title>'
+        path.write_text(f"<!doctype html>{head}<body>{body}", encoding="utf-8")
         context = browser.new_context(**context_options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(PATIENCE)
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("request", lambda request: complaints.append(request.url) if "file:" not in request.url else None)
@@ -133,3 +136,41 @@ def open_page(browser: Browser, tmp_path: Path) -> Iterator[Callable[..., Page]]
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+@pytest.fixture
+def open_on_phone(open_page: Callable[..., Page]) -> Iterator[Callable[[Explorer], Page]]:
+    """Show an explorer alone on the page of a phone; at the end of the test it must still fit between the edges."""
+    pages = []
+
+    def show(explorer: Explorer) -> Page:
+        pages.append(open_page(explorer, **PHONE))
+        return pages[-1]
+
+    yield show
+    for page in pages:
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+@pytest.fixture(scope="session")
+def tap() -> Callable[..., None]:
+    """Touch an element, in its middle or at a position on it, and wait for what the browser makes of it.
+
+    That is a click or, on a slider, a new value; it comes some time after the touch itself.
+    """
+
+    def touch(target: Locator, **options: Any) -> None:
+        page = target.page
+        page.evaluate(
+            """() => {
+                window.touched = false;
+                const note = () => { window.touched = true; };
+                for (const event of ["click", "input"]) {
+                    window.addEventListener(event, note, { once: true, capture: true });
+                }
+            }"""
+        )
+        target.tap(**options)
+        page.wait_for_function("window.touched")
+
+    return touch

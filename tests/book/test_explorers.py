@@ -61,14 +61,11 @@ def test_attention_explorer_matrix_row_chooses_the_query(open_page):
     assert title == f"but → didn't: {float(WEIGHTS[0, 0, 3, 1]):.3f}"
 
 
-def test_attention_explorer_works_by_touch_on_a_phone(open_page):
-    page = open_page(
-        AttentionExplorer(WEIGHTS, TOKENS, KEYS), has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800}
-    )
-    page.get_by_role("radio", name="but").tap()
-    page.get_by_role("radiogroup", name="Head").get_by_role("radio", name="2").tap()
+def test_attention_explorer_works_by_touch_on_a_phone(open_on_phone, tap):
+    page = open_on_phone(AttentionExplorer(WEIGHTS, TOKENS, KEYS))
+    tap(page.get_by_role("radio", name="but"))
+    tap(page.get_by_role("radiogroup", name="Head").get_by_role("radio", name="2"))
     assert_shows(page, WEIGHTS[0, 1, 3])
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
 def test_attention_explorer_says_when_a_query_attends_to_nothing(open_page):
@@ -125,9 +122,9 @@ def test_softmax_explorer_temperature_follows_the_keyboard_and_the_mouse(open_pa
     assert_shows(page, explorer.weights(64, "1/√d", 0.1))
 
 
-def test_softmax_explorer_works_by_touch(open_page):
+def test_softmax_explorer_works_by_touch(open_on_phone, tap):
     explorer = SoftmaxExplorer(seed=3)
-    page = open_page(explorer, has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800})
-    box = page.get_by_role("slider", name="Width d").bounding_box()
-    page.touchscreen.tap(box["x"] + 1, box["y"] + box["height"] / 2)
+    page = open_on_phone(explorer)
+    slider = page.get_by_role("slider", name="Width d")
+    tap(slider, position={"x": 1, "y": slider.bounding_box()["height"] / 2})
     assert_shows(page, explorer.weights(1, "none"))

@@ -58,11 +58,10 @@ def test_gradient_explorer_stands_still_at_radius_one_and_follows_the_keyboard(o
     assert "gradient 19 steps back" in page.locator(".facts dt").all_inner_texts()
 
 
-def test_gradient_explorer_works_by_touch_on_a_phone(open_page):
+def test_gradient_explorer_works_by_touch_on_a_phone(open_on_phone, tap):
     explorer = GradientExplorer(seed=2)
-    page = open_page(explorer, has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800})
-    page.get_by_role("radio", name="gentle").tap()
-    box = page.get_by_role("slider", name="Radius ρ").bounding_box()
-    page.touchscreen.tap(box["x"] + 1, box["y"] + box["height"] / 2)
+    page = open_on_phone(explorer)
+    tap(page.get_by_role("radio", name="gentle"))
+    slider = page.get_by_role("slider", name="Radius ρ")
+    tap(slider, position={"x": 1, "y": slider.bounding_box()["height"] / 2})
     assert_shows_gradient(page, explorer, 0.5, "gentle", 20)
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

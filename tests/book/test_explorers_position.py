@@ -124,11 +124,11 @@ def test_position_explorer_starts_where_it_is_told(open_page):
     assert page.get_by_role("slider", name="Shift k").get_attribute("aria-valuetext") == "k = −3"
 
 
-def test_position_explorer_works_by_touch_on_a_phone(open_page):
+def test_position_explorer_works_by_touch_on_a_phone(open_on_phone, tap):
     explorer = an_explorer()
-    page = open_page(explorer, has_touch=True, is_mobile=True, viewport={"width": 390, "height": 800})
-    page.get_by_role("radio", name="ALiBi").tap()
-    box = page.get_by_role("slider", name="Position t").bounding_box()
-    page.touchscreen.tap(box["x"] + 1, box["y"] + box["height"] / 2)
-    assert_shows(page, explorer, "ALiBi", 8, 2)
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    page = open_on_phone(explorer)
+    tap(page.get_by_role("radio", name="ALiBi"))
+    slider = page.get_by_role("slider", name="Position t")
+    box = slider.bounding_box()
+    tap(slider, position={"x": box["width"] - 1, "y": box["height"] / 2})
+    assert_shows(page, explorer, "ALiBi", 15, 2)
