@@ -21,7 +21,7 @@ from lecturelib.grading.limits import Allowance, Limits
 from lecturelib.grading.notebook import Notebook
 from lecturelib.grading.submission import CallCrashed, CallTimeout, Submission, SubmissionError
 
-_STATUS_SECONDS = 20.0  # for process 1, which is ours, to answer on a busy machine
+_STATUS_SECONDS = 60.0  # for process 1, which is ours, to answer on a busy machine
 
 
 class Running:

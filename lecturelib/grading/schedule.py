@@ -7,6 +7,9 @@ is tried again, one submission at a time, so that the one which kills workers is
 import hashlib
 import multiprocessing
 import os
+import signal
+import socket
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -16,6 +19,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import wait as wait_for_end
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 from lecturelib.grading.intake import Found
 from lecturelib.grading.journal import Journal
@@ -184,7 +188,7 @@ def _row(entry: Found, result: str) -> Graded:
 def local_pool(workers: int) -> Iterator[Executor]:
     """Processes of this machine. They start fresh (spawn) and end with this process, however it ends."""
     context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_end_with_parent)
+    executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_prepare_worker)
     try:
         yield executor
     finally:
@@ -198,16 +202,21 @@ def dask_pool(address: str) -> Iterator[Executor]:
         from distributed import Client
     except ImportError as error:
         raise ValueError("--dask needs Dask: pip install 'lecturelib[grading]'") from error
+    url = urlsplit(address if "://" in address else f"tcp://{address}")
     try:
-        client = Client(address, timeout="10s", set_as_default=False)
+        if url.scheme in ("tcp", "tls") and url.hostname and url.port:  # a refusal comes at once; Dask would go on
+            socket.create_connection((url.hostname, url.port), timeout=10).close()
+        client = Client(address, timeout="60s", set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise ValueError(f"no Dask scheduler answers at {address}: {error}") from error
     with client, client.get_executor(pure=False, retries=MAX_TRIES_ALONE) as executor:
         yield executor
 
 
-def _end_with_parent() -> None:
-    """A killed grader must not leave workers behind: they would wait for work for ever."""
+def _prepare_worker() -> None:
+    """A killed grader must not leave workers behind: they would wait for work for ever. Ctrl-C, which reaches them
+    too, ends them without a word: the grader says what there is to say."""
+    signal.signal(signal.SIGINT, lambda number, frame: sys.exit(128 + number))
     parent = multiprocessing.parent_process()
     if parent is None:
         return

@@ -58,7 +58,7 @@ EVIL = {
     "eve": ((SETUP, "import os, signal\nos.kill(-1, signal.SIGKILL)"), 0),
     "ivan": ((*RIGHT, "def attention(q, k, v):\n    import os\n    os.kill(os.getppid(), 9)\n    os._exit(0)"), 5),
     "=mallory()": ((*RIGHT, "torch.allclose = lambda *a, **k: True\ndef softmax(x):\n    return x"), 6),
-    "zoe": ((SETUP, "kept = [bytearray(10 << 20) for _ in range(800)]"), 0),
+    "zoe": ((SETUP, "kept = bytearray(8 << 30)"), 0),
 }
 
 
@@ -77,7 +77,7 @@ def command(source: Path, out: Path, *options: str, exercise: str = "small") -> 
 
 def grade(source: Path, out: Path, *options: str, exercise: str = "small") -> subprocess.CompletedProcess[str]:
     asked = command(source, out, *options, exercise=exercise)
-    return subprocess.run(asked, env=ENVIRONMENT, capture_output=True, text=True, timeout=300)
+    return subprocess.run(asked, env=ENVIRONMENT, capture_output=True, text=True, timeout=500)
 
 
 def start(source: Path, out: Path, *options: str, exercise: str = "small") -> subprocess.Popen[str]:
@@ -89,15 +89,15 @@ def start(source: Path, out: Path, *options: str, exercise: str = "small") -> su
     )
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 120) -> None:
-    deadline = time.monotonic() + seconds
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 500
     while not condition():
         assert time.monotonic() < deadline, "it did not come to that"
         threading.Event().wait(0.01)
 
 
-def wait_for_results(grader: subprocess.Popen[str], out: Path, count: int, seconds: float = 120) -> None:
-    wait_until(lambda: len(journal(out)) >= count or grader.poll() is not None, seconds)
+def wait_for_results(grader: subprocess.Popen[str], out: Path, count: int) -> None:
+    wait_until(lambda: len(journal(out)) >= count or grader.poll() is not None)
 
 
 def journal(out: Path) -> list[dict]:
@@ -201,18 +201,22 @@ def test_killed_at_any_moment_the_same_command_completes(folder, whole, tmp_path
     assert reports(out) == reports(whole)
 
 
-def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(folder, whole, tmp_path):
-    out = tmp_path / "out"
-    grader = start(folder, out)  # without a seed: the drawn one is kept
+def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(tmp_path):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    endless = (*RIGHT, "def attention(q, k, v):\n    while True: pass")  # keeps one worker busy while the other answers
+    for student, (cells, _) in {"aa": (endless, 5), **HONEST}.items():
+        (source / f"{student}.ipynb").write_text(notebook(cells))
+    grader = start(source, out, "--timeout", "4")  # without a seed: the drawn one is kept
     wait_for_results(grader, out, 1)
     os.killpg(grader.pid, signal.SIGINT)
-    _, said = grader.communicate(timeout=60)
+    _, said = grader.communicate(timeout=300)
     assert grader.returncode == 130, said
     assert "the same command goes on" in said
     assert "Traceback" not in said
-    again = grade(folder, out)
+    again = grade(source, out, "--timeout", "4")
     assert again.returncode == 0, again.stderr
-    assert points(out) == points(whole)
+    assert points(out) == {"aa": 5, **{student: score for student, (_, score) in HONEST.items()}}
     assert len({seed for *_, seed in verdicts(out).values()}) == 1
 
 
@@ -220,8 +224,10 @@ def test_two_graders_on_one_folder_keep_out_of_each_others_way(folder, whole, tm
     out = tmp_path / "out"
     first = start(folder, out, "--seed", "5")
     wait_for_results(first, out, 1)
+    first.send_signal(signal.SIGSTOP)  # alive for as long as it takes the second to start, on whatever machine
     second = grade(folder, out, "--seed", "5")
-    first.communicate(timeout=120)
+    first.send_signal(signal.SIGCONT)
+    first.communicate(timeout=300)
     assert (first.returncode, second.returncode) == (0, 4)
     assert "another grader is at work" in second.stderr
     assert verdicts(out) == verdicts(whole)
@@ -308,7 +314,7 @@ def test_dask_cluster_grades_the_same_and_loses_nothing_with_a_worker(folder, wh
     grader = start(folder, out, "--seed", "5", "--dask", cluster.scheduler_address)
     wait_for_results(grader, out, 2)
     os.kill(cluster.workers[0].pid, signal.SIGKILL)
-    _, said = grader.communicate(timeout=200)
+    _, said = grader.communicate(timeout=400)
     assert grader.returncode == 0, said
     assert verdicts(out) == verdicts(whole)
     assert reports(out) == reports(whole)
@@ -325,13 +331,19 @@ def test_many_submissions_need_no_more_memory_than_a_few(tmp_path):
             archive.writestr(f"s{i:04}.ipynb", notebook((f"def double(x):\n    return x + {21 if i % 3 else 20}",)))
     out = tmp_path / "out"
     grader = start(tmp_path / "many.zip", out, "--seed", "5", exercise="trivial")
-    at = {}
-    for count in (60, 290):
-        wait_for_results(grader, out, count, 400)
-        at[count] = resident_mb(grader.pid)
-    _, said = grader.communicate(timeout=100)
+    seen = []  # how many results there were, and how much memory
+
+    def is_done() -> bool:
+        seen.append((len(journal(out)), resident_mb(grader.pid)))
+        return grader.poll() is not None
+
+    wait_until(is_done)
+    _, said = grader.communicate()
     assert grader.returncode == 0, said
     assert len(verdicts(out)) == 300
     assert sum(points(out).values()) == 200
-    each_kb = 1024 * (at[290] - at[60]) / 230
+    held = [(count, mb) for count, mb in seen if count >= 60 and mb]  # none when it has just ended
+    (first, mb_then), (last, mb_now) = held[0], held[-1]
+    assert last - first > 100, "it was not seen at work"
+    each_kb = 1024 * (mb_now - mb_then) / (last - first)
     assert each_kb < 20, f"{each_kb:.1f} KB for each submission"

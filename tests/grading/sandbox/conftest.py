@@ -1,5 +1,6 @@
 """A small rubric, honest and dishonest submissions of it, and one sandbox for all tests of this folder."""
 
+import contextlib
 import json
 import os
 import re
@@ -107,8 +108,10 @@ def rubric() -> Rubric:
 
 @pytest.fixture(scope="session")
 def limits() -> Limits:
+    """Short for what computes: honest cells and calls need hundredths of these seconds. Patient by the clock: a busy
+    machine keeps everybody waiting, and no test here is about that."""
     sizes = Limits(memory_mb=400, scratch_mb=16, file_mb=8)
-    return replace(sizes, notebook_seconds=4, call_seconds=2, patience=2, total_seconds=120)
+    return replace(sizes, notebook_seconds=4, call_seconds=2, patience=8, total_seconds=240)
 
 
 @pytest.fixture(scope="session")
@@ -121,6 +124,22 @@ def box(limits: Limits) -> Iterator[Sandbox]:
     finally:
         os.environ.clear()
         os.environ.update(before)
+
+
+@pytest.fixture
+def impatient(box: Sandbox) -> Callable[[], contextlib.AbstractContextManager[None]]:
+    """For submissions that only the clock can end, because they do not compute: it ends them sooner."""
+
+    @contextlib.contextmanager
+    def impatient() -> Iterator[None]:
+        before = box.limits
+        box.limits = replace(before, patience=3)
+        try:
+            yield
+        finally:
+            box.limits = before
+
+    return impatient
 
 
 @pytest.fixture
@@ -169,8 +188,8 @@ def descendants_on_host(box: Sandbox) -> set[int]:
 
 
 def wait_until_nothing_is_left(box: Sandbox) -> bool:
-    """Whether, within a few seconds, only the zygote itself remains."""
-    deadline = time.monotonic() + 10
+    """Whether, before long, only the zygote itself remains."""
+    deadline = time.monotonic() + 60
     while len(descendants_on_host(box)) > 1:
         if time.monotonic() > deadline:
             return False
@@ -179,14 +198,23 @@ def wait_until_nothing_is_left(box: Sandbox) -> bool:
 
 
 @pytest.fixture
-def attack(box: Sandbox, grade: Callable[..., SubmissionResult], rubric_file: Path) -> Callable[..., SubmissionResult]:
+def attack(
+    box: Sandbox,
+    grade: Callable[..., SubmissionResult],
+    impatient: Callable[[], contextlib.AbstractContextManager[None]],
+    rubric_file: Path,
+) -> Callable[..., SubmissionResult]:
     """Add an attack to the weak submission and show that it gained nothing, learned nothing and left nothing.
 
-    `score` is what the weak submission is left with; `reason` is looked for in what the report will say.
+    `score` is what the weak submission is left with; `reason` is looked for in what the report will say; `sleeps` is
+    for attacks that wait until the clock ends them.
     """
 
-    def attack(source: str, *, score: float | None = WEAK_SCORE, reason: str = "") -> SubmissionResult:
-        result = grade([*WEAK, source.replace("RUBRIC_FILE", str(rubric_file))])
+    def attack(
+        source: str, *, score: float | None = WEAK_SCORE, reason: str = "", sleeps: bool = False
+    ) -> SubmissionResult:
+        with impatient() if sleeps else contextlib.nullcontext():
+            result = grade([*WEAK, source.replace("RUBRIC_FILE", str(rubric_file))])
         said = "\n".join([*result.notes, *(test.message for test in result.tests)])
         assert result.earned <= WEAK_SCORE, f"points gained: {result.earned} of an honest {WEAK_SCORE}"
         assert CANARY not in result.reason + said, "a secret was read"

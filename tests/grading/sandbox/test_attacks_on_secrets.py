@@ -27,12 +27,14 @@ folder = os.path.dirname("RUBRIC_FILE")
 for name in ("rubric.py", "solution.ipynb", "other_student.ipynb", "../submission.ipynb"):
     look(os.path.join(folder, name))
 for top in (folder, "/root", "/home", "/work", "/var", "/run", "/srv", "/mnt", "/opt", "/boot", {str(Path.cwd())!r}):
-    for where, _, files in os.walk(top):
-        for name in files[:100]:
-            look(os.path.join(where, name))
+    for where, folders, files in os.walk(top):
+        if where.startswith((sys.base_prefix, sys.prefix)):  # Python itself, which may live below the working directory
+            folders.clear()
+        else:
+            for name in files:
+                look(os.path.join(where, name))
 for path in ("/etc/passwd", "/etc/shadow", "/etc/hostname", "/etc/hosts", "/etc/ssh/ssh_config"):
     look(path)
-found = [(p, b) for p, b in found if not p.startswith((sys.base_prefix, sys.prefix))]
 print("READ", len(found), [p for p, _ in found])
 print(b"".join(b for _, b in found))
 """

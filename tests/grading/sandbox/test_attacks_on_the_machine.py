@@ -64,8 +64,12 @@ AT_TOP_LEVEL = {
         for _ in range(8):
             if os.fork() == 0:
                 x = b"x" * (300 << 20)
-                time.sleep(20)
-        time.sleep(20)
+                time.sleep(60)
+        while True:
+            try:
+                time.sleep(60)
+            except BaseException:  # the interruption of a cell that takes too long
+                pass
         """,
         0,
         "MB of memory, more than the 400 MB allowed",
@@ -85,7 +89,7 @@ AT_TOP_LEVEL = {
     "many processes": (
         "import os, time\nfor _ in range(200):\n    if os.fork() == 0:\n        time.sleep(20)\n        os._exit(0)",
         None,
-        "raised BlockingIOError",
+        "raised BlockingIOError|MB of memory",
     ),
     "many threads": (
         """
@@ -159,7 +163,7 @@ IN_A_CALL = {
         "crash|killed|ended",
     ),
     "allocation": ("return torch.zeros(8 << 30, dtype=torch.uint8)", "raised RuntimeError"),
-    "an answer of 100 MB": ("return torch.zeros(100 << 18)", "more than the 32 MB allowed"),
+    "an answer of 100 MB": ("return torch.zeros(100 << 18)", "more than the 32 MB allowed|MB of memory"),
     "an endless generator": ("return (i for i in iter(int, 1))", ""),
     "segmentation fault": ("__import__('ctypes').string_at(0)", "ended without an answer"),
     "an exception whose text never ends": (
@@ -168,6 +172,7 @@ IN_A_CALL = {
     ),
     "an exception that cannot be made": ("raise type('E', (Exception,), {'__str__': lambda s: 1})", "raised E"),
 }
+ENDED_BY_THE_CLOCK = ("sleep with every signal ignored", "stopping itself")
 
 
 @pytest.mark.parametrize("name", AT_TOP_LEVEL)
@@ -180,7 +185,7 @@ def test_notebook_that_misbehaves_hurts_only_itself(attack, name):
 @pytest.mark.parametrize("name", IN_A_CALL)
 def test_call_that_misbehaves_costs_its_own_test(attack, name):
     body, reason = IN_A_CALL[name]
-    attack(f"def attention(q, k, v):\n    {body}", reason=reason)
+    attack(f"def attention(q, k, v):\n    {body}", reason=reason, sleeps=name in ENDED_BY_THE_CLOCK)
 
 
 def test_network_is_out_of_reach(attack):

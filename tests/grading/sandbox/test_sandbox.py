@@ -131,7 +131,7 @@ def test_hang_costs_one_call(box):
         assert submission.live() == 1
 
 
-def test_waiting_for_others_does_not_count_and_sleeping_does(box):
+def test_waiting_for_others_does_not_count_and_sleeping_does(box, impatient):
     """The grader takes longer over a question than a call may compute: on a busy machine everything looks like that."""
 
     def slow(x):
@@ -141,8 +141,8 @@ def test_waiting_for_others_does_not_count_and_sleeping_does(box):
     source = "import time\ndef ask(x):\n    return inner(x)\ndef sleep():\n    time.sleep(60)"
     with box.open(cells(source)) as submission:
         assert submission.with_replacements({"inner": slow}).ask(1) == 2
-        with pytest.raises(CallTimeout, match="2 seconds"):
-            submission.sleep()
+    with impatient(), box.open(cells(source)) as submission, pytest.raises(CallTimeout, match="2 seconds"):
+        submission.sleep()
 
 
 class Reference(nn.Module):
