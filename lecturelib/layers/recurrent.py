@@ -116,7 +116,8 @@ class Recurrent(nn.Module):
         for layer in range(self.num_layers):
             x = self.dropout(x) if layer else x
             here = slice(layer * self.directions, (layer + 1) * self.directions)
-            if not traced and x.numel() and all(cell.kernel() for cell in cells[here]):
+            is_worth_it = x.is_cuda or x.shape[1] > 1  # one step on a CPU is faster as plain products
+            if not traced and x.numel() and is_worth_it and all(cell.kernel() for cell in cells[here]):
                 x, states = _run_fused(cells[here], x, lengths, None if state is None else state[here])
                 final.extend(states)
                 continue

@@ -68,6 +68,21 @@ def test_recurrent_matches_torch(kind, bidirectional, padded, given_state):
 
 
 @pytest.mark.parametrize("kind", TORCH)
+@pytest.mark.parametrize("bidirectional", [False, True])
+def test_recurrent_of_one_step_matches_torch(kind, bidirectional):
+    """Decoders ask for one step at a time; on a CPU that is not worth a call of the fused kernel."""
+    cell, peer = TORCH[kind]
+    ours = Recurrent(cell, D, H, num_layers=2, bidirectional=bidirectional)
+    theirs = peer(D, H, num_layers=2, bidirectional=bidirectional, batch_first=True)
+    ours.load_torch(theirs)
+    x = inputs()[:, :1]
+    torch.testing.assert_close(ours(x)[0], theirs(x)[0])
+    outputs, final = ours(x, torch.tensor([1, 0, 1])[:B])
+    torch.testing.assert_close(outputs[1], torch.zeros_like(outputs[1]))
+    assert all((part[1] == 0).all() for state in final for part in state)
+
+
+@pytest.mark.parametrize("kind", TORCH)
 @pytest.mark.parametrize("lengths", [None, torch.tensor([4, 6, 0])])
 def test_recurrent_fused_equals_steps(kind, lengths):
     ours = Recurrent(TORCH[kind][0], D, H, num_layers=2, bidirectional=True)
