@@ -53,6 +53,11 @@ def parameter_problems(cells: list[NotebookNode]) -> Iterator[str]:
         yield "the `parameters` cell must define scale"
 
 
+def shown(output: NotebookNode) -> str:
+    """The text of an output, printed or displayed."""
+    return output.get("text") or output.get("data", {}).get("text/plain", "")
+
+
 def output_problems(cells: list[NotebookNode]) -> Iterator[str]:
     """Outputs are stored, from one run from top to bottom, without an error, and some of them are compared."""
     code = [cell for cell in cells if cell.cell_type == "code" and cell.source.strip()]
@@ -64,6 +69,8 @@ def output_problems(cells: list[NotebookNode]) -> Iterator[str]:
     for number, cell in enumerate(cells, 1):
         if cell.cell_type == "code" and any(output.output_type == "error" for output in cell.outputs):
             yield f"cell {number} has a stored error"
+        if cell.cell_type == "code" and any(" at 0x" in shown(output) for output in cell.outputs):
+            yield f"cell {number} shows the address of an object, which says nothing: end it with what should be seen"
         if CHECKED_TAG in tags(cell) and not cell.outputs:
             yield f"cell {number} is tagged {CHECKED_TAG} and has no stored output to compare"
     if not any(CHECKED_TAG in tags(cell) for cell in cells):

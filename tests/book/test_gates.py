@@ -203,6 +203,7 @@ def test_notebook_without_outputs_is_red(small: Path, notebook_rules: ModuleType
         (6, {"metadata": {}}, "nbval would compare nothing"),
         (6, {"outputs": []}, "no stored output to compare"),
         (6, {"outputs": [nbformat.v4.new_output("error", ename="E", evalue="", traceback=[])]}, "stored error"),
+        (6, {"outputs": [nbformat.v4.new_output("stream", text="<Generator at 0x7f>")]}, "address of an object"),
         (3, {"source": "# A small chapter\n" + "x" * 1_000_000}, "bytes"),
     ],
 )
