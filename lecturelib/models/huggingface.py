@@ -3,10 +3,12 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
@@ -28,30 +30,59 @@ class Entry(NamedTuple):
     transposed: bool = False
 
 
+ONE_FILE, INDEX = "model.safetensors", "model.safetensors.index.json"
+
+
 def read_checkpoint(source: Source) -> Checkpoint:
-    """Read a state dict, a local `.safetensors` file, a folder with `model.safetensors`, or a name on the hub."""
+    """Read a state dict, a local `.safetensors` file, a folder with `model.safetensors`, or a name on the hub.
+
+    Large checkpoints come in several files and an index, `model.safetensors.index.json`, which is read as well.
+    """
     if isinstance(source, Mapping):
         return Checkpoint(dict(source), None)
-    path = Path(source)
+    path = Path(source).expanduser()
     if path.is_dir():
-        path = path / "model.safetensors"
+        path = path / (ONE_FILE if (path / ONE_FILE).is_file() or not (path / INDEX).is_file() else INDEX)
     if path.is_file():
-        return Checkpoint(load_file(path), _read_settings(path.with_name("config.json")))
+        return Checkpoint(_read_tensors(path, path.with_name), _read_settings(path.with_name("config.json")))
     if isinstance(source, Path) or source.startswith((".", "/", "~")) or source.endswith(".safetensors"):
         raise FileNotFoundError(f"no checkpoint at {path}; give a .safetensors file or a folder with model.safetensors")
-    return Checkpoint(
-        load_file(_download(source, "model.safetensors")), _read_settings(_download(source, "config.json"))
-    )
+    try:
+        path = _download(source, ONE_FILE)
+    except FileNotFoundError:
+        path = _download(source, INDEX)
+    return Checkpoint(_read_tensors(path, partial(_download, source)), _read_settings(_download(source, "config.json")))
+
+
+def _read_tensors(path: Path, find: Callable[[str], Path]) -> dict[str, Tensor]:
+    """Read one file, or all that an index names, each where `find` has it."""
+    if path.suffix == ".json":
+        files = sorted(set(_read_json(path).get("weight_map", {}).values()))
+        return {name: tensor for file in files for name, tensor in _read_tensors(find(file), find).items()}
+    try:
+        return load_file(path)
+    except SafetensorError as error:
+        raise ValueError(f"{path} is damaged, or no .safetensors file ({error}); fetch it again") from error
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged, or no JSON ({error}); fetch it again") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is damaged: it holds a {type(found).__name__}, needed names and values")
+    return found
 
 
 def _read_settings(path: Path) -> dict[str, Any] | None:
-    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+    return _read_json(path) if path.is_file() else None
 
 
 def _download(repository: str, file: str) -> Path:
     try:
         from huggingface_hub import hf_hub_download
-        from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+        from huggingface_hub.errors import EntryNotFoundError, HfHubHTTPError, HFValidationError
     except ImportError:
         raise ImportError(
             f"there is no local file {repository!r}, and fetching it from the hub needs huggingface_hub: "
@@ -60,7 +91,8 @@ def _download(repository: str, file: str) -> Path:
     try:
         return Path(hf_hub_download(repository, file))
     except (OSError, HfHubHTTPError, HFValidationError) as error:
-        raise OSError(
+        kind = FileNotFoundError if isinstance(error, EntryNotFoundError) else OSError
+        raise kind(
             f"there is no local file {repository!r}, and {file} could not be had from the hub ({error}); "
             "check the name and the network, or give the path of a .safetensors file"
         ) from error
@@ -114,6 +146,9 @@ def copy_weights(
         if list(tensor.shape) != want:
             got = tuple(given[entry.name][1].shape)
             problems.append(f"{given[entry.name][0]} has shape {got}, needed {_theirs(want, entry.transposed)}")
+            continue
+        if not tensor.is_floating_point():
+            problems.append(f"{given[entry.name][0]} holds {tensor.dtype}, needed real numbers")
             continue
         fitting.append((parameters[ours], tensor if entry.third is None else tensor.chunk(3)[entry.third]))
     for copy, original in tied.items():

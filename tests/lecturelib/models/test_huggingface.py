@@ -16,20 +16,41 @@ class HubError(OSError):
     pass
 
 
+class NoSuchFile(HubError):
+    pass
+
+
+def write_shards(folder):
+    """Two files and an index, as large checkpoints come."""
+    folder.mkdir()
+    save_file({"weight": torch.arange(6.0).view(2, 3)}, folder / "model-1-of-2.safetensors")
+    save_file({"bias": torch.ones(2)}, folder / "model-2-of-2.safetensors")
+    shards = {"weight": "model-1-of-2.safetensors", "bias": "model-2-of-2.safetensors"}
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": shards}))
+    (folder / "config.json").write_text(json.dumps({"model_type": "sharded"}))
+    return folder
+
+
 @pytest.fixture
 def hub(monkeypatch, tmp_path):
-    """A hub that has one repository, `someone/small`, and is down for any other."""
-    save_file({"weight": torch.arange(6.0).view(2, 3)}, tmp_path / "model.safetensors")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "small"}))
+    """A hub that has two repositories, `someone/small` and, in shards, `someone/sharded`; it is down for any other."""
+    (tmp_path / "small").mkdir()
+    save_file({"weight": torch.arange(6.0).view(2, 3)}, tmp_path / "small" / "model.safetensors")
+    (tmp_path / "small" / "config.json").write_text(json.dumps({"model_type": "small"}))
+    write_shards(tmp_path / "sharded")
 
     def hf_hub_download(repository, file):
-        if repository != "someone/small":
+        path = tmp_path / repository.removeprefix("someone/") / file
+        if not path.parent.exists():
             raise HubError("no connection")
-        return str(tmp_path / file)
+        if not path.exists():
+            raise NoSuchFile("404")
+        return str(path)
 
     module, errors = types.ModuleType("huggingface_hub"), types.ModuleType("huggingface_hub.errors")
     module.hf_hub_download = hf_hub_download
     errors.HfHubHTTPError = errors.HFValidationError = HubError
+    errors.EntryNotFoundError = NoSuchFile
     monkeypatch.setitem(sys.modules, "huggingface_hub", module)
     monkeypatch.setitem(sys.modules, "huggingface_hub.errors", errors)
 
@@ -45,6 +66,49 @@ def test_read_checkpoint_fetches_from_the_hub():
 def test_read_checkpoint_says_when_the_hub_does_not_answer():
     with pytest.raises(OSError, match=r"'someone/large'.*no connection.*check the name and the network"):
         read_checkpoint("someone/large")
+
+
+@pytest.mark.usefixtures("hub")
+def test_read_checkpoint_joins_shards_of_the_hub_and_of_a_folder(tmp_path):
+    for source in ("someone/sharded", tmp_path / "sharded", tmp_path / "sharded" / "model.safetensors.index.json"):
+        tensors, settings = read_checkpoint(source)
+        assert tensors.keys() == {"weight", "bias"}
+        assert torch.equal(tensors["weight"], torch.arange(6.0).view(2, 3))
+        assert settings == {"model_type": "sharded"}
+
+
+@pytest.mark.parametrize("name", ["config.json", "model-2-of-2.safetensors", "model.safetensors.index.json"])
+def test_read_checkpoint_names_the_damaged_file(tmp_path, name):
+    path = write_shards(tmp_path / "sharded") / name
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(ValueError, match=rf"{name} is damaged.*fetch it again"):
+        read_checkpoint(path.parent)
+
+
+def test_read_checkpoint_names_the_missing_shard(tmp_path):
+    folder = write_shards(tmp_path / "sharded")
+    (folder / "model-1-of-2.safetensors").unlink()
+    with pytest.raises(FileNotFoundError, match="model-1-of-2.safetensors"):
+        read_checkpoint(folder)
+
+
+def test_read_checkpoint_finds_the_home_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    save_file({"weight": torch.ones(3)}, tmp_path / "model.safetensors")
+    assert torch.equal(read_checkpoint("~/model.safetensors").tensors["weight"], torch.ones(3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_copy_weights_takes_other_precisions(dtype):
+    ours, given = nn.Linear(3, 2, bias=False), torch.arange(6.0).view(2, 3)
+    copy_weights(ours, {"w": given.to(dtype)}, {"weight": Entry("w")})
+    assert ours.weight.dtype == torch.float32
+    assert torch.equal(ours.weight, given)
+
+
+def test_copy_weights_refuses_whole_numbers():
+    with pytest.raises(ValueError, match=r"w holds torch.int8, needed real numbers"):
+        copy_weights(nn.Linear(3, 2, bias=False), {"w": torch.ones(2, 3, dtype=torch.int8)}, {"weight": Entry("w")})
 
 
 def test_read_checkpoint_says_what_to_install(monkeypatch):
