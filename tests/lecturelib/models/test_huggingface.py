@@ -88,7 +88,7 @@ def test_read_checkpoint_names_the_damaged_file(tmp_path, name):
 def test_read_checkpoint_names_the_missing_shard(tmp_path):
     folder = write_shards(tmp_path / "sharded")
     (folder / "model-1-of-2.safetensors").unlink()
-    with pytest.raises(FileNotFoundError, match="model-1-of-2.safetensors"):
+    with pytest.raises(FileNotFoundError, match=r"model-1-of-2\.safetensors"):
         read_checkpoint(folder)
 
 
