@@ -39,7 +39,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     The package raises ValueError, LookupError or OSError for what a user can put right. Anything else is a bug of
     ours and keeps its traceback, as everything does under LECTURELIB_TRACEBACK=1.
     """
-    arguments = build_parser().parse_args(argv)
+    parser = build_parser()
+    arguments, rest = parser.parse_known_args(argv)
+    if rest and (not hasattr(arguments, "texts") or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:  # `translate FOLDER --beam 8 TEXT`: argparse takes no list of words after an option
+        arguments.texts += rest
     try:
         return arguments.run(arguments)
     except KeyboardInterrupt:

@@ -30,9 +30,11 @@ def read_facts(folder: Path) -> dict[str, Any]:
     if not path.exists():
         raise ValueError(f"{folder} is not the folder of a run (it has no run.json); train one with `lecturelib train`")
     try:
-        facts: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        facts = json.loads(path.read_text(encoding="utf-8"))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is damaged: {error}") from error
+    if not (isinstance(facts, dict) and {"model", "data", "preset", "config"} <= facts.keys()):
+        raise ValueError(f"{path} is damaged: it must name model, data, preset and config")
     return facts
 
 
@@ -46,7 +48,10 @@ def load_run(folder: Path, kind: str, device: str) -> "tuple[nn.Module, TextTask
     if recipe.kind != kind:
         verb = {"language": "`lecturelib sample`", "pairs": "`lecturelib translate`"}[recipe.kind]
         raise ValueError(f"{folder} holds a {facts['model']}; use {verb} with it")
-    model = recipe.rebuild(facts["config"])
+    try:
+        model = recipe.rebuild(facts["config"])
+    except TypeError as error:
+        raise ValueError(f"the config in {folder / 'run.json'} is not one of a {recipe.model}: {error}") from error
     load_weights(model, folder, "best" if (folder / "best.json").exists() else "last")
     task = TextTask.load(folder) if kind == "language" else PairTask.load(folder, words=facts["data"] in WORDS)
     return model.to(choose_device(device)).eval(), task

@@ -173,14 +173,17 @@ def _check_folder(folder: Path, arguments: argparse.Namespace, data: str) -> Non
     """Refuse to mix two runs before any work is done."""
     from lecturelib.cli.runs import read_facts
 
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file; say --out for a folder")
     if not (folder / "run.json").exists():
         return
     if not arguments.resume:
         raise ValueError(f"{folder} already holds a run; say --resume to go on with it, or --out for another folder")
     facts, asked = read_facts(folder), {"model": arguments.model, "data": data, "preset": arguments.preset}
-    for name, value in asked.items():
+    for name, value in (asked | {"seed": arguments.seed}).items():
         if facts.get(name) != value:
-            raise ValueError(f"{folder} holds a run with {name} {facts.get(name)}, not {value}; say --out for another")
+            there = f"{folder} holds a run with {name} {facts.get(name)}, not {value}"
+            raise ValueError(f"{there}; ask for that, or say --out for another")
 
 
 def _next_command(recipe: Recipe, folder: Path) -> str:

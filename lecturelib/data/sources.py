@@ -49,6 +49,7 @@ class FetchError(OSError):
 def bring(archive: Archive, folder: Path) -> Path:
     """Bring the archive's file into an empty folder, with a progress bar. The content is not checked here."""
     scheme, _, spec = archive.where.partition(":")
+    folder = folder.absolute()  # pip and npm run in it
     if scheme == "pip":
         return _bring_by_pip(archive, spec, folder)
     if scheme == "npm":

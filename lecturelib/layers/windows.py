@@ -102,9 +102,10 @@ class WindowAttention(nn.Module):
 
     Paper: Liu et al. 2021 [liu2021swin], Section 3.2.
     Differs: nothing. A grid that the windows do not tile is padded with zeros on the right and below, which are
-    attended to like patches, as in the authors' detection code. An axis that fits in one window is not shifted, and
-    the other still is, as in timm. (Where just one axis fits, the authors' code and transformers' Swin shift neither;
-    transformers' Swin V2 decides once, by the size in its config. For square pictures of that size all agree.)
+    attended to like patches, and then rolled, as in the authors' detection code and in transformers; timm rolls such a
+    grid before it pads. An axis that fits in one window is not shifted, and the other still is, as in timm. (Where just
+    one axis fits, the authors' code and transformers' Swin shift neither; transformers' Swin V2 decides once, by the
+    size in its config. For square pictures of that size all agree.)
 
     Args:
         attention: what happens inside a window

@@ -17,9 +17,10 @@ def choose_device(name: str = "auto") -> torch.device:
         device = torch.device(name)
     except RuntimeError as error:
         raise ValueError(f"device {name!r} is not a torch device; use auto, cpu, cuda, cuda:1 or mps") from error
-    missing_cuda = device.type == "cuda" and not torch.cuda.is_available()
-    if missing_cuda or (device.type == "mps" and not torch.backends.mps.is_available()):
-        raise ValueError(f"device {name!r} is not available on this machine; use auto or cpu")
+    try:
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, AssertionError) as error:  # the second where torch was built without it
+        raise ValueError(f"device {name!r} is not available on this machine; use auto or cpu") from error
     return device
 
 

@@ -60,6 +60,7 @@ def test_train_then_translate_gives_a_line_for_each_text(shell) -> None:
     code, out, _ = shell("translate", "runs/seq2seq-dates-tiny", "3 March 2026", "4 May 1999", "--beam", 3)
     assert code == 0
     assert out.count("\n") == 2
+    assert shell("translate", "runs/seq2seq-dates-tiny", "--beam", 3, "3 March 2026", "4 May 1999")[:2] == (0, out)
     code, out, err = shell("translate", "runs/seq2seq-dates-tiny", "3 Märch")
     assert (code, out) == (2, "")
     assert "'ä'" in err
@@ -105,6 +106,7 @@ def test_train_will_not_mix_two_runs(shell) -> None:
     code, _, err = shell("train", "gpt", "--out", "runs/seq2seq-dates-tiny", "--resume")
     assert code == 2
     assert "model seq2seq, not gpt" in err
+    assert "with seed 0, not 3; ask for that" in shell(*DATES, "--steps", 2, "--resume", "--seed", 3)[2]
     assert "use `lecturelib translate`" in shell("sample", "runs/seq2seq-dates-tiny")[2]
 
 
@@ -115,6 +117,31 @@ def test_info_gives_published_counts_without_building_anything(shell) -> None:
     assert f"{2 * 12 * 768 * 2 * 128 * 4 / 1e6:.3g} MB in fp32 after 128 tokens" in out
     assert shell("info", "seq2seq", "--preset", "tiny")[0] == 0
     assert "63,082,496 parameters" in shell("info", "transformer", "--preset", "base", "--length", 8)[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("{", "damaged"),
+        ("[]", "damaged: it must name model, data, preset and config"),
+        ('{"model": "gpt"}', "damaged: it must name model, data, preset and config"),
+        ('{"model": "gpt", "data": "shakespeare", "preset": "tiny", "config": {"width": 3}}', "not one of a GPT"),
+    ],
+)
+def test_damaged_run_is_one_line(shell, tmp_path, text, line) -> None:
+    (tmp_path / "run.json").write_text(text)
+    code, out, err = shell("sample", ".")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert line in err
+    assert "run.json is a file" in shell("train", "gpt", "--out", "run.json")[2]
+
+
+def test_words_that_no_command_takes_are_refused(capsys) -> None:
+    for words in (["data", "list", "all"], ["translate", "folder", "--beam", "3", "text", "--top-k", "4"]):
+        with pytest.raises(SystemExit) as stop:
+            lecturelib.cli.main(words)
+        assert stop.value.code == 2
+        assert "unrecognized arguments" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["train", "sample", "translate", "info"])

@@ -53,6 +53,15 @@ def test_pip_brings_a_wheel(index, cache, make_archive, register):
     assert sorted(p.name for p in cache.iterdir()) == [".poems.lock", path.name]
 
 
+def test_pip_brings_a_wheel_into_a_cache_named_from_here(index, cache, make_archive, register, monkeypatch):
+    monkeypatch.chdir(cache.parent)
+    monkeypatch.setenv("LECTURELIB_CACHE", cache.name)
+    content = wheel("tiny_poems", {"tiny_poems/poems.txt": b"roses"})
+    (index / "tiny_poems-1.0-py3-none-any.whl").write_bytes(content)
+    register("poems", (make_archive("pip:tiny-poems==1.0", "tiny_poems-1.0-py3-none-any.whl", content),))
+    assert [path.read_bytes() for path in fetch("poems").values()] == [content]
+
+
 def test_pip_brings_a_source_distribution_without_running_it(index, cache, make_archive, register):
     setup = b"raise SystemExit('code that came with the data was run')"
     info = b"Metadata-Version: 1.0\nName: tiny-poems\nVersion: 1.0\n"

@@ -66,6 +66,8 @@ def test_choose_device_says_what_is_wrong() -> None:
     assert choose_device("cpu").type == "cpu"
     with pytest.raises(ValueError, match="'abacus' is not a torch device"):
         choose_device("abacus")
+    with pytest.raises(ValueError, match="'meta' is not available on this machine"):
+        choose_device("meta")
     if not torch.cuda.is_available():
         with pytest.raises(ValueError, match="not available on this machine"):
             choose_device("cuda")
