@@ -143,6 +143,18 @@ def test_equations_fit_a_laptop(name: str, visit: Visitor) -> None:
     assert too_wide == [], "break these into lines; a reader should not have to scroll an equation sideways"
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_code_fits_a_laptop(name: str, visit: Visitor) -> None:
+    page = visit(f"{name}.html", width=1366).page
+    page.evaluate("document.querySelectorAll('article details').forEach((hidden) => { hidden.open = true; })")
+    too_wide = page.evaluate(
+        """() => [...document.querySelectorAll("article pre")]
+            .filter((code) => code.scrollWidth > code.clientWidth + 1)
+            .map((code) => code.textContent.slice(0, 80))"""
+    )
+    assert too_wide == [], "a reader should not have to scroll code sideways"
+
+
 @pytest.mark.parametrize("name", ALL_PAGES)
 def test_page_fits_a_phone(name: str, visit: Visitor) -> None:
     seen = visit(f"{name}.html", scheme="dark", width=390)
