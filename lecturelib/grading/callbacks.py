@@ -1,10 +1,16 @@
 """Trusted side: answers for the references that stand in place of a student's names.
 
 The student's process sends arguments and receives values, so it can use a reference without ever having its code. It
-could also send arguments made to exhaust the grader; `_bounded` refuses those that no exercise needs.
+could also send arguments made to exhaust the grader; `_bounded` refuses those that no exercise needs, and what small
+arguments can still make of a reference, `within_bounds` stops.
 """
 
-from collections.abc import Callable
+import contextlib
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -20,6 +26,9 @@ LONGEST_TEXT = 100_000
 MOST_PARAMETERS = 1 << 22
 MOST_QUESTIONS = 2_000  # in one call
 MOST_KEPT = 256  # objects, and graphs for gradients
+MOST_SECONDS = 10.0  # of our own computing, for one question
+MOST_MEMORY = 1 << 30  # more than this process has, for one question
+MOST_BYTES = 64 << 20  # in one answer
 
 
 class _Method(nn.Module):
@@ -69,7 +78,11 @@ class References:
             raise Malformed("a question of unknown kind") from None
         _bounded(question)
         try:
-            return {"answer": handler(question), "error": None}
+            with within_bounds():
+                answer = handler(question)
+            if sum(tensor.nbytes for tensor in tensors(answer)) > MOST_BYTES:
+                raise Malformed(f"a question whose answer has more than {MOST_BYTES >> 20} MB")
+            return {"answer": answer, "error": None}
         except Malformed:
             raise
         except Exception as error:  # whatever the reference raises is the student's to see, as if it were local
@@ -144,6 +157,36 @@ class References:
             [o for o, _ in pairs], inputs, [g.to(o.dtype) for o, g in pairs], retain_graph=True, allow_unused=True
         )
         return {"value": list(found)}
+
+
+@contextlib.contextmanager
+def within_bounds() -> Iterator[None]:
+    """While a reference works for a student: so much memory, then it fails to allocate; so long, then `Malformed`.
+
+    Time is kept where this thread may: a signal reaches the main one only.
+    """
+
+    def stop(number: int, frame: Any) -> None:
+        raise Malformed(f"a question that takes the reference longer than {MOST_SECONDS:g} seconds")
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    is_main = threading.current_thread() is threading.main_thread()
+    handler = signal.getsignal(signal.SIGVTALRM)
+    if sys.platform == "linux":
+        with open("/proc/self/statm") as stream:
+            most = int(stream.read().split()[0]) * resource.getpagesize() + MOST_MEMORY
+        held = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+        resource.setrlimit(resource.RLIMIT_AS, (min([most, *held]), hard))
+    if is_main:
+        signal.signal(signal.SIGVTALRM, stop)
+        signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
+    try:
+        yield
+    finally:
+        if is_main:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, handler)
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
 
 
 def _chosen(things: list[Any], question: dict[str, Any], key: str) -> Any:

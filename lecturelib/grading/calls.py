@@ -5,8 +5,10 @@ numpy and torch, and knows nothing of tests or expected values. `LocalSubmission
 the sandbox may ship it, as one file, to the worker.
 """
 
+import contextlib
 import inspect
 import itertools
+import os
 import random
 import traceback
 from collections.abc import Callable, Iterator, Mapping
@@ -44,7 +46,8 @@ class Call:
         name: the global name in the submission
         kind: call a function, build an object of a class and take steps, or read a value
         args, kwargs: of the function, or of the class's constructor
-        state: loaded with `load_state_dict` (strictly) before the first step
+        state: loaded with `load_state_dict` (strictly, but a buffer that it does not name keeps its value) before the
+            first step
         training: put a module in training mode (torch's default) or in evaluation mode
         steps: of the object, in order; without any the object itself is the result, which is not a plain value
         returns: "value", "gradients" (a `Gradients`), or "state" (the state dict after all the steps)
@@ -112,9 +115,22 @@ def perform(namespace: Mapping[str, Any], call: Call) -> Reply:
         random.seed(call.seed)
         torch.manual_seed(call.seed)
         np.random.seed(call.seed % 2**32)  # noqa: NPY002 - student code may well draw from numpy's global state
-        return Reply(value=_perform(namespace, call))
+        with torch_as_imported():
+            return Reply(value=_perform(namespace, call))
     except (Exception, SystemExit) as error:
         return Reply(raised=describe(error))
+
+
+@contextlib.contextmanager
+def torch_as_imported() -> Iterator[None]:
+    """Gradients on and float32 by default, whatever a cell has switched for an experiment; put back afterwards."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with torch.inference_mode(False), torch.enable_grad():
+            yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def _perform(namespace: Mapping[str, Any], call: Call) -> Any:
@@ -142,7 +158,9 @@ def build(namespace: Mapping[str, Any], call: Call) -> Any:
     """Follow an object's recipe: construct, load the state, set the mode, take the steps; the object itself."""
     made = namespace[call.name](*_ready(namespace, call.args), **_ready(namespace, call.kwargs))
     if call.state is not None:
-        made.load_state_dict({name: tensor.clone() for name, tensor in call.state.items()})
+        state = {name: tensor.clone() for name, tensor in call.state.items()}
+        own = dict(made.named_buffers()) if isinstance(made, nn.Module) else {}
+        made.load_state_dict({**{name: own[name] for name in made.state_dict() if name in own}, **state})
     if isinstance(made, nn.Module):
         made.train(call.training)
     for step in call.steps:
@@ -170,7 +188,8 @@ def _gradients(
     value = function(*args, **kwargs)
     outputs = [t for t in tensors(value) if t.is_floating_point()]
     weights = [torch.ones_like(t) for t in outputs] if upstream is None else list(tensors(upstream))
-    total = sum(((t * w.to(t.dtype)).sum() for t, w in zip(outputs, weights, strict=True)), torch.zeros(()))
+    pairs = zip(outputs, weights, strict=True) if len(outputs) == len(weights) else ()  # no tensor, no gradient
+    total = sum(((t * w.to(t.dtype)).sum() for t, w in pairs), torch.zeros(()))
     named = dict(module.named_parameters()) if isinstance(module, nn.Module) else {}
     if isinstance(total, Tensor) and total.requires_grad:
         total.backward()
@@ -266,14 +285,14 @@ def plain_tensor(value: Tensor) -> Tensor | Opaque:
 
 def describe(error: BaseException) -> Raised:
     """An exception as text: class names, message, and the last line of student code it passed through."""
-    types = tuple(cls.__name__ for cls in type(error).__mro__ if cls is not object)
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
-    own = [f for f in frames if "site-packages" not in f.filename and "dist-packages" not in f.filename] or frames
+    types = tuple(cls.__name__[:200] for cls in type(error).__mro__ if cls is not object)[:40]
+    not_own = ("site-packages", "dist-packages", os.path.dirname(__file__))
+    own = [f for f in traceback.extract_tb(error.__traceback__) if not any(part in f.filename for part in not_own)]
     where = f"line {own[-1].lineno}, in {own[-1].name}: {own[-1].line}" if own and own[-1].line else ""
     if not where and own:
         where = f"line {own[-1].lineno}, in {own[-1].name}"
     try:
         message = str(error)
-    except Exception as broken:
+    except BaseException as broken:  # the student's `__str__`: whatever it does, there is an error to describe
         message = f"(its message could not be read: {type(broken).__name__})"
     return Raised(types=types, message=message[:2000], where=where[:400])

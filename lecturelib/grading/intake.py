@@ -29,9 +29,10 @@ MAX_MEMBERS = 200_000
 DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, OSError, ValueError)
 
 # Canvas: doejane_LATE_10234_556677_my notebook-2.ipynb (sortable name, user id, upload id, the student's file name)
-CANVAS_NAME = re.compile(r"(?P<name>[^_/]+)(?P<late>_LATE)?_(?P<user>\d+)_(?P<upload>\d+)_(?P<file>[^/]+)")
-# Moodle: Jane Doe_1234567_assignsubmission_file/notebook.ipynb (older ones end in an underscore)
-MOODLE_NAME = re.compile(r"(?P<name>[^/]+)_(?P<user>\d+)_assignsubmission_[a-z]+_?")
+CANVAS_NAME = re.compile(r"(?P<name>[^_/]+)(?P<late>_LATE|_late)?_(?P<user>\d+)_(?P<upload>\d+)_(?P<file>[^/]+)")
+# Moodle: Jane Doe_1234567_assignsubmission_file/notebook.ipynb; older ones end in an underscore, and without folders
+# the student's file name comes after that
+MOODLE_NAME = re.compile(r"(?P<name>[^/]+)_(?P<user>\d+)_assignsubmission_[a-z]+(_[^/]*)?")
 
 
 class IntakeError(ValueError):
@@ -115,7 +116,7 @@ def _in_inner_zip(relative: PurePosixPath, load: Reader) -> Iterator[tuple[PureP
     try:
         with zipfile.ZipFile(io.BytesIO(load())) as archive:
             names = [name for name in archive.namelist()[:MAX_MEMBERS] if name.lower().endswith(".ipynb")]
-    except (NotebookError, zipfile.BadZipFile) as error:
+    except (NotebookError, *DAMAGED) as error:
         yield relative, partial(_refuse, f"the zip could not be opened: {error}")
         return
     names = [name for name in names if not any(_is_noise(part) for part in PurePosixPath(name).parts)]
@@ -129,6 +130,9 @@ def _without_wrapper(entries: list[tuple[PurePosixPath, Reader]]) -> list[tuple[
     tops = {path.parts[0] for path, _ in entries}
     if len(entries) < 2 or len(tops) != 1 or any(len(path.parts) < 2 for path, _ in entries):
         return entries
+    (top,) = tops
+    if top.lower().endswith(".zip") or MOODLE_NAME.fullmatch(top) or CANVAS_NAME.fullmatch(top):
+        return entries  # it says whose these are
     return [(PurePosixPath(*path.parts[1:]), load) for path, load in entries]
 
 
@@ -159,8 +163,8 @@ def _refuse(reason: str) -> bytes:
 
 
 def _identify(relative: PurePosixPath, load: Reader) -> Found:
-    parts = [part for part in relative.parts if part not in ("/", "..", ".")] or ["unnamed.ipynb"]
-    path = str(relative)
+    path = os.fsencode(str(relative)).decode("utf-8", "replace")  # a name in another encoding is a name all the same
+    parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..", ".")] or ["unnamed.ipynb"]
     for part in parts:
         if match := MOODLE_NAME.fullmatch(part):
             return Found(student=match["user"], name=match["name"], path=path, load=load)

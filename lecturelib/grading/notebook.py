@@ -139,7 +139,7 @@ def _code_cells(cells: list[Any]) -> list[tuple[int, str]]:
             source = "".join(source)
         if not isinstance(source, str):
             raise NotebookError(f"the source of cell {number} is not text")
-        found.append((number, source))
+        found.append((number, source.encode("utf-8", "replace").decode()))  # half a surrogate pair fits in no file
     return found
 
 
@@ -195,15 +195,20 @@ def without_magics(number: int, source: str, notes: list[str]) -> str:
         lines[first] = "pass"
     if _parsed("\n".join(lines)) is not None:
         return "\n".join(lines)
-    return "\n".join(_without_magic(number, line, notes) for line in lines)
+    made: list[str] = []
+    goes_on = False  # a shell line that ends in a backslash goes on in the next
+    for line in lines:
+        made.append("" if goes_on else _without_magic(number, line, notes))
+        goes_on = line.rstrip().endswith("\\") and (goes_on or line.lstrip().startswith(("!", "%")))
+    return "\n".join(made)
 
 
 def _without_magic(number: int, line: str, notes: list[str]) -> str:
     if len(line) > _LONGEST_MAGIC:
         return line
     indent, rest = line[: len(line) - len(line.lstrip())], line.strip()
-    if timed := re.match(r"%time\s+(\S.*)", rest):
-        return indent + timed[1]
+    if timed := re.match(r"((?:[A-Za-z_][\w, ]*=\s*)?)%time\s+(\S.*)", rest):
+        return indent + timed[1] + timed[2]
     assigned = re.match(r"([A-Za-z_][\w, ]*?)\s*=\s*[!%]", rest)
     if rest.startswith(("!", "%")) or re.fullmatch(r"\??\??[\w.]+\?\??|\?\??[\w.]+", rest):
         notes.append(f"cell {number}: `{rest[:60]}` was skipped")

@@ -12,6 +12,8 @@ from lecturelib.grading.results import Outcome, Picture, TestResult
 from lecturelib.grading.rubric import GraderTest, Mistake, Rubric
 from lecturelib.grading.submission import LocalSubmission, MissingName, StudentError, Submission, SubmissionError
 
+LONGEST_MESSAGE = 3_000
+
 # Where a test's own hint would mislead: the answer was not wrong, there was none
 HINTS: dict[Outcome, str] = {
     "pass": "",
@@ -84,6 +86,7 @@ def run_test(
     """Run one test, and if it fails ask each known mistake whether it would have answered the same."""
     start = time.perf_counter()
     outcome, message, picture = _attempt(rubric, test, recording, seed)
+    message = message[:LONGEST_MESSAGE]  # it may quote the answer
     mistake = _recognise(rubric, test, recording, seed) if outcome in ("fail", "error") else None
     hint = HINTS.get(outcome, test.hint)
     return TestResult(

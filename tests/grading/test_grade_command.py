@@ -58,6 +58,7 @@ EVIL = {
     "eve": ((SETUP, "import os, signal\nos.kill(-1, signal.SIGKILL)"), 0),
     "ivan": ((*RIGHT, "def attention(q, k, v):\n    import os\n    os.kill(os.getppid(), 9)\n    os._exit(0)"), 5),
     "=mallory()": ((*RIGHT, "torch.allclose = lambda *a, **k: True\ndef softmax(x):\n    return x"), 6),
+    "yan": ((*RIGHT, "!ls \ud800", "raise type('E' * 10**6, (Exception,), {})('\ud800')"), 7),
     "zoe": ((SETUP, "kept = bytearray(8 << 30)"), 0),
 }
 
@@ -148,7 +149,7 @@ def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("whole")
     done = grade(folder, out, "--seed", "5")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == f"14 submissions graded with seed 5, 2 of them unreadable; see {out}\n"
+    assert done.stdout == f"15 submissions graded with seed 5, 2 of them unreadable; see {out}\n"
     assert "sandbox tier: " in done.stderr
     return out
 
@@ -160,7 +161,7 @@ def test_every_submission_gets_what_it_deserves(whole):
     assert "not JSON" in reasons["jo"]
     assert "symbolic link" in reasons["kim"]
     for name in ("feedback", "gradescope"):
-        assert len(list((whole / name).iterdir())) == 14
+        assert len(list((whole / name).iterdir())) == 15
     assert (whole / "items.html").stat().st_size > 1000
 
 
@@ -188,7 +189,7 @@ def test_killed_at_any_moment_the_same_command_completes(folder, whole, tmp_path
     for part in range(3):
         before = (out / "journal.jsonl").read_bytes() if journal(out) else b""
         grader = start(folder, out, "--seed", "5")
-        wait_for_results(grader, out, min(5 * part + random.randint(0, 5), 13))
+        wait_for_results(grader, out, min(5 * part + random.randint(0, 5), 14))
         threading.Event().wait(random.random() / 4)
         grader.kill()
         grader.communicate()

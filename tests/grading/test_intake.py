@@ -55,6 +55,50 @@ def test_moodle_names_are_understood(tmp_path):
     assert (jane.student, jane.name, jane.load()) == ("4711", "Jane Doe", b"x")
 
 
+def test_platform_names_are_understood_in_any_script_and_form(tmp_path):
+    members = {
+        "李雷_12_assignsubmission_file/作业.ipynb": b"1",
+        "Zoë de_la O'Neil_13_assignsubmission_file_/x.ipynb": b"2",
+        "Jane Doe_14_assignsubmission_file_my notebook.ipynb": b"3",  # Moodle, when asked for no folders
+        "müller_late_15_9_x.ipynb": b"4",
+    }
+    found = {f.student: (f.name, f.late, f.load()) for f in find_submissions(write_zip(tmp_path / "s.zip", members))}
+    assert found == {
+        "12": ("李雷", False, b"1"),
+        "13": ("Zoë de_la O'Neil", False, b"2"),
+        "14": ("Jane Doe", False, b"3"),
+        "15": ("müller", True, b"4"),
+    }
+
+
+def test_folder_or_zip_of_one_student_is_not_taken_for_a_wrapper(tmp_path):
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("08_attention_layer.ipynb", b"1")
+        archive.writestr("scratch.ipynb", b"2")
+    (ada,) = find_submissions(write_zip(tmp_path / "a.zip", {"ada.zip": inner.getvalue()}), "08_attention_layer")
+    assert (ada.student, ada.load()) == ("ada", b"1")
+    folder = "Jane Doe_4711_assignsubmission_file"
+    members = {f"{folder}/08_attention_layer.ipynb": b"1", f"{folder}/scratch.ipynb": b"2"}
+    (jane,) = find_submissions(write_zip(tmp_path / "b.zip", members), "08_attention_layer")
+    assert (jane.student, jane.load()) == ("4711", b"1")
+
+
+def test_name_that_is_not_utf8_costs_nobody_anything(tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "ada.ipynb").write_bytes(b"1")
+    with open(os.fsencode(folder) + b"/bo\xff.ipynb", "wb") as file:
+        file.write(b"2")
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("é.ipynb", b"3")
+    (folder / "cy.zip").write_bytes(inner.getvalue().replace("é".encode(), b"\xff\xff"))
+    ada, bo, cy = find_submissions(folder)
+    assert (ada.load(), bo.student, bo.load()) == (b"1", "bo\N{REPLACEMENT CHARACTER}", b"2")
+    assert "could not be opened" in reason(cy)
+
+
 def test_zip_with_one_wrapping_folder_is_read_as_if_it_had_none(tmp_path):
     archive = write_zip(
         tmp_path / "s.zip", {"all/ada.ipynb": b"1", "all/bo/x.ipynb": b"2", "__MACOSX/all/._ada.ipynb": b""}

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lecturelib.grading.reports import page
 from lecturelib.grading.reports.feedback import feedback_page, file_name
 from lecturelib.grading.reports.gradebook import canvas_csv, grades_csv
 from lecturelib.grading.reports.gradescope import autograder_zip, results_json
@@ -143,12 +144,22 @@ def test_file_names_are_safe_and_distinct():
     assert all(len(Path(name).parts) == 1 and name.isascii() and len(name) < 100 for name in names)
 
 
-@pytest.mark.parametrize("name", ["=1+2", "+cmd", "-x", "@sum", " =1", "\t=1", "\r=1", "=HYPERLINK(1)"])
+@pytest.mark.parametrize("name", ["=1+2", "+cmd", "-x", "@sum", " =1", "\t=1", "\r=1", "＝1", "x;=1"])
 def test_no_cell_computes(rubric, name):
     row = graded(rubric, name, (True, True, True, True), name=name, path=name)
     for text in (grades_csv(rubric, [row]), canvas_csv(rubric, [row])):
         for line in list(csv.reader(io.StringIO(text)))[1:]:
-            assert not [cell for cell in line if cell.strip().startswith(("=", "+", "-", "@"))]
+            assert not [cell for cell in line if cell.strip().startswith(("=", "+", "-", "@", "＝"))]
+        for line in list(csv.reader(io.StringIO(text), delimiter=";"))[1:]:  # as a spreadsheet in Europe divides it
+            assert not [cell for cell in line if cell.startswith("=")]
+
+
+def test_unseen_characters_are_shown_and_can_be_written():
+    for unseen in ("\x1b[2J", "\x07", "\u202e", "\u061c", "\u2066", "\u200b", "\ud800", "\U000e0041"):
+        shown = page.text(f"a{unseen}b")
+        assert shown.startswith("a\N{REPLACEMENT CHARACTER}")
+        shown.encode()
+    assert page.text("Zoë\tO’Neil") == "Zoë\tO’Neil"
 
 
 def test_grades_csv_adds_up(rubric):

@@ -1,23 +1,26 @@
 """Grades as tables: `grades.csv` for people, and the file Canvas imports.
 
 A spreadsheet runs a cell that begins with =, +, - or @. A student may choose such a name, so cells that would compute
-are written with a leading apostrophe, which spreadsheets show as plain text.
+are written with a leading apostrophe, which spreadsheets show as plain text. So is what follows a semicolon or a tab,
+where many of them divide a line.
 """
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 
 from lecturelib.grading.reports.page import UNSEEN, number
 from lecturelib.grading.results import Graded
 from lecturelib.grading.rubric import Rubric
 
-STARTS_A_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "|", "%")
+STARTS_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n", "|", "%")
 
 
 def cell(value: object) -> str:
     """Text that a spreadsheet shows and does not compute."""
     shown = UNSEEN.sub("\N{REPLACEMENT CHARACTER}", str(value).replace("\r", " ").replace("\n", " "))
+    shown = re.sub(r"([;\t] *)(?=[-=+@＝＋－＠|%])", r"\1'", shown)
     return f"'{shown}" if shown.lstrip(" ").startswith(STARTS_A_FORMULA) else shown
 
 

@@ -31,7 +31,9 @@ svg { max-width: 100%; height: auto; }
 """
 
 # Characters that steer text direction or the terminal: a name made of them could pose as another.
-UNSEEN = re.compile("[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+UNSEEN = re.compile(
+    "[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ud800-\udfff\ufeff\U000e0000-\U000e007f]"
+)
 
 
 def text(value: object, limit: int = 4000) -> str:

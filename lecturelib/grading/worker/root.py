@@ -7,6 +7,7 @@ read, whoever asks. Where mount namespaces are missing, the same list is what La
 import contextlib
 import os
 import site
+import socket
 import sys
 import sysconfig
 from collections.abc import Sequence
@@ -15,8 +16,8 @@ from lecturelib.grading.worker import kernel
 
 _SYSTEM = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/localtime")
-_SAFE_DEVICES = ("/dev/zero", "/dev/random", "/dev/urandom")
-_DEVICES = ("null", "zero", "full", "random", "urandom")
+_SAFE_DEVICES = ("/dev/random", "/dev/urandom")
+_DEVICES = ("null", "full", "random", "urandom")  # not zero: mapped and shared, it is memory that no limit counts
 SCRATCH = "/scratch"  # of the new root; also its /tmp, unless Python itself lives below that
 _MOUNT_POINT = "/tmp"  # of the old one; any directory that exists everywhere
 
@@ -133,6 +134,7 @@ def enter(worker_files: list[str], lecturelib: str) -> None:
     for descriptor in (*opened.values(), *devices.values()):
         os.close(descriptor)
     kernel.pivot_root(_MOUNT_POINT)
+    socket.sethostname("sandbox")  # the machine's own is nobody's business
     _freeze()
     flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
     kernel.mount("warm", SCRATCH, "tmpfs", flags, "size=64m,mode=755")  # each submission mounts its own over it
@@ -149,7 +151,7 @@ def _bind(descriptor: int, path: str) -> None:
 
 
 def _freeze() -> None:
-    """Everything read-only and without devices, except that /dev's five stay usable and /proc can be remounted."""
+    """Everything read-only and without devices, except that /dev's four stay usable and /proc can be remounted."""
     with open("/proc/self/mountinfo") as stream:
         points = [line.split()[4] for line in stream]
     for point in points:

@@ -44,13 +44,15 @@ REFUSED: dict[str, tuple[int, int | None]] = {
 }  # fmt: skip
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _CLONE = {"x86_64": 56, "aarch64": 220}
+_MMAP = {"x86_64": 9, "aarch64": 222}
+_SHARED, _ANONYMOUS = 0x01, 0x20  # together: memory that no limit counts; with a file it is on the scratch disk
 _CLONE3 = 435  # its flags are behind a pointer, which a filter cannot follow; libc falls back to clone
 _NEWEST_KNOWN = 462
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag that clone takes
 _X32 = 0x40000000  # the x32 twins of the x86_64 calls
 
 _LOAD, _EQUAL, _AT_LEAST, _GREATER, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x25, 0x45, 0x06
-_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT = 0, 4, 16  # offsets in struct seccomp_data
+_NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _FOURTH_ARGUMENT = 0, 4, 16, 40  # offsets in struct seccomp_data
 _KILL, _ALLOW, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
 
 
@@ -83,6 +85,12 @@ def program(machine: str) -> bytes:
         (_EQUAL, 0, 3, _CLONE[machine]),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
         (_ANY_BIT, 0, 1, _NEW_NAMESPACES),
+        refuse,
+        (_LOAD, 0, 0, _NUMBER),
+        (_EQUAL, 0, 4, _MMAP[machine]),
+        (_LOAD, 0, 0, _FOURTH_ARGUMENT),
+        (_ANY_BIT, 0, 2, _ANONYMOUS),
+        (_ANY_BIT, 0, 1, _SHARED),
         refuse,
     ]
     steps += [(_RETURN, 0, 0, _ALLOW)]

@@ -1,14 +1,20 @@
-"""What `import lecturelib` gives inside the sandbox: something with every name, that does nothing.
+"""What a notebook finds inside the sandbox in place of what is not there.
 
-A notebook's `check("attention")` must not fail there, and there is nothing to check: tests are the grader's business.
+`import lecturelib` gives something with every name, that does nothing: a notebook's `check("attention")` must not fail,
+and there is nothing to check, because tests are the grader's business. A `DataLoader` has no workers: they would hand
+their batches over through sockets, and the cell would wait for ever.
 """
 
+import functools
 import importlib.abc
 import importlib.machinery
+import inspect
 import sys
 import types
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+from torch.utils.data import DataLoader
 
 
 class Inert:
@@ -65,3 +71,17 @@ def install() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "lecturelib"]:
         del sys.modules[name]
     sys.meta_path.insert(0, _Finder())
+    _without_workers(DataLoader)
+
+
+def _without_workers(loader: Any) -> None:
+    make = loader.__init__
+    signature = inspect.signature(make)
+    about_workers = ("num_workers", "prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
+
+    @functools.wraps(make)
+    def made_without(*args: Any, **kwargs: Any) -> None:
+        given = signature.bind(*args, **kwargs)
+        make(**{name: value for name, value in given.arguments.items() if name not in about_workers})
+
+    loader.__init__ = made_without

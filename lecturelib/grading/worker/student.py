@@ -4,8 +4,11 @@ From the first cell on, everything in this process belongs to the student: any o
 found. So nothing here is worth finding, and nothing that comes out of here is believed: it is only decoded.
 """
 
+import ast
+import asyncio
 import builtins
 import gc
+import inspect
 import io
 import linecache
 import os
@@ -15,6 +18,8 @@ import sys
 import types
 import warnings
 from typing import Any
+
+import torch
 
 from lecturelib.grading import wire
 from lecturelib.grading.calls import Call, Raised, Reply, Step, describe, perform
@@ -74,7 +79,10 @@ def run_cells(
     """
 
     def interrupt(number: int, frame: Any) -> None:
-        raise TookTooLong(f"the cell took longer than {seconds:g} seconds and was interrupted")
+        while frame is not None:
+            if frame.f_code is execute.__code__ or frame.f_code.co_filename.startswith("cell "):
+                raise TookTooLong(f"the cell took longer than {seconds:g} seconds and was interrupted")
+            frame = frame.f_back  # no student code on the way: the cell is over, and this alarm came too late
 
     timers = {signal.ITIMER_PROF: seconds, signal.ITIMER_REAL: seconds * patience}
     for alarm in (signal.SIGPROF, signal.SIGALRM):
@@ -86,13 +94,21 @@ def run_cells(
         try:
             for timer, value in timers.items():
                 signal.setitimer(timer, value, 0.5)
-            exec(compile(source, name, "exec"), namespace)
+            execute(source, name, namespace)
         except BaseException as error:
             errors.append({"cell": number, "raised": shorten(describe(error))})
         finally:
             for timer in timers:
                 signal.setitimer(timer, 0)
     return errors
+
+
+def execute(source: str, name: str, namespace: dict[str, Any]) -> None:
+    """Run one cell, which may `await` at top level, as in Jupyter."""
+    code = compile(source, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    ran = eval(code, namespace)
+    if code.co_flags & inspect.CO_COROUTINE:
+        asyncio.run(ran)
 
 
 def shorten(raised: Raised) -> dict[str, Any]:
@@ -122,6 +138,7 @@ def serve(calls: socket.socket, namespace: dict[str, Any], most_bytes: int) -> N
 def answer(connection: socket.socket, namespace: dict[str, Any], most_bytes: int) -> None:
     """Make one call and send what came of it, together with the call's nonce."""
     warnings.simplefilter("ignore")
+    torch.set_num_threads(1)  # a fork has none of the threads that the notebook's process may have started
     header, buffers = wire.receive(connection, _REQUESTS)
     grader = references.Grader(connection, "")
     request = wire.Decoder(_REQUESTS, (Call, Step), grader.proxy).decode(header, buffers)

@@ -73,11 +73,12 @@ for name in ("/proc/mounts", "/proc/kcore", "/proc/kmsg", "/proc/sys/kernel/host
     look(name)
 for path, content in found:
     print("OPENED", path, content[:2000])
-print(os.uname().nodename and "NODE", len(os.listdir("/")))
+print("NODE", os.uname().nodename)
 """
     )
     assert "GRADER_SECRET" not in result.reason
     assert "OPENED" not in result.reason
+    assert "NODE sandbox" in result.reason
     assert "PYTEST" not in result.reason
 
 

@@ -74,6 +74,17 @@ AT_TOP_LEVEL = {
         0,
         "MB of memory, more than the 400 MB allowed",
     ),
+    "memory that is shared": (  # which no limit of a process counts
+        "import mmap\nkept = [mmap.mmap(-1, 50 << 20) for _ in range(4)]",
+        4,
+        "raised PermissionError",
+    ),
+    "raising the limits": (
+        "import resource\nresource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)",
+        4,
+        "not allowed to raise",
+    ),
+    "the least of priorities": ("import os\nos.nice(19)\nos.sched_setscheduler(0, 5, os.sched_param(0))", 4, ""),
     "fork bomb": (
         """
         import os, time
@@ -138,9 +149,10 @@ AT_TOP_LEVEL = {
     "a very long message": ("raise ValueError('x' * (50 << 20))", 4, "cell 5 raised ValueError"),
     "an exception whose text never ends": (
         "class E(Exception):\n    def __str__(self):\n        while True: pass\nraise E",
-        None,
-        "",
+        4,
+        "could not be read: TookTooLong",
     ),
+    "an exception with a very long name": ("raise type('E' * (10 << 20), (Exception,), {})", 4, "cell 5 raised E"),
     "deep recursion": (
         "import sys\nsys.setrecursionlimit(10**9)\ndef f():\n    return f()\nf()",
         None,

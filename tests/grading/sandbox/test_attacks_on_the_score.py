@@ -23,6 +23,28 @@ PATCHES = {
         lecturelib.grading.assert_close = lecturelib.grading.compare.assert_close = lambda *a, **k: None
         lecturelib.grading.runner.run = lambda *a, **k: "all passed"
     """,
+    "the switches of torch": """
+        import torch
+        torch.set_default_dtype(torch.float64)
+        torch.set_grad_enabled(False)
+        torch.inference_mode().__enter__()
+        torch.set_num_threads(4)
+        torch.manual_seed(7)
+    """,
+    "what functions return": """
+        import sys
+        def trace(frame, event, arg):
+            if event == "return" and frame.f_code.co_name == "perform":
+                object.__setattr__(arg, "value", True)
+            return trace
+        def attention(q, k, v):
+            frame = sys._getframe()
+            while frame:
+                frame.f_trace = trace
+                frame = frame.f_back
+            sys.settrace(trace)
+            return v
+    """,
     "the unit test runner": """
         import sys, types
         sys.modules["pytest"] = types.ModuleType("pytest")

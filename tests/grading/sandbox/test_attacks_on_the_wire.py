@@ -168,6 +168,32 @@ def test_thread_that_waits_for_calls_can_only_guess(attack):
     )
 
 
+def test_what_a_call_does_after_its_answer_comes_too_late(attack):
+    """Threads, finalisers and exit handlers that write to every socket and kill the notebook's process."""
+    attack(
+        FIND
+        + dedent("""
+        import atexit
+        def strike():
+            for d in sockets():
+                try:
+                    os.write(d, frame(reply("0" * 32, True)))
+                except OSError:
+                    pass
+            os.kill(os.getppid(), 9)
+        class Bomb:
+            def __del__(self):
+                strike()
+        def attention(q, k, v):
+            atexit.register(strike)
+            bomb = Bomb()
+            bomb.itself = bomb
+            threading.Timer(0.01, strike).start()
+            return v
+        """)
+    )
+
+
 def test_stolen_calls_are_only_lost(attack):
     """The notebook's process takes the sockets of calls for itself, and answers with its own values."""
     attack(

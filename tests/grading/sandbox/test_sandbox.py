@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import lecturelib.grading
+from lecturelib.grading import callbacks
 from lecturelib.grading.limits import Limits
 from lecturelib.grading.notebook import Notebook
 from lecturelib.grading.sandbox import Sandbox
@@ -45,14 +46,49 @@ def test_failing_magic_plotting_and_printing_cells_lose_nothing(grade, honest):
         "1 / 0",
         "def broken(:",
         "import torch\n@torch.compile\ndef f(x):\n    return x + 1\nf(torch.ones(2))",
+        "import asyncio\nawait asyncio.sleep(0)\nprint('awaited')",
+        "from torch.utils.data import DataLoader as D\nprint([b.tolist() for b in D([1, 2], num_workers=2)])",
+        "torch.set_num_threads(2)\ntorch.randn(300, 300).softmax(-1)",
+        "torch.set_grad_enabled(False)\ntorch.set_default_dtype(torch.float64)",
     ]
     result = grade([*honest, *extra])
     assert result.earned == 7
     assert "hello" in result.reason
+    assert "awaited\n[[1], [2]]" in result.reason
     assert any("!pip install einops" in note for note in result.notes)
     assert any("ZeroDivisionError" in note for note in result.notes)
     assert any("SyntaxError" in note for note in result.notes)
     assert sum("raised" in note for note in result.notes) == 2
+
+
+RIGHT_ANSWERS = {
+    "a lambda": "softmax = lambda x: torch.exp(x) / torch.exp(x).sum(-1, keepdim=True)",
+    "a partial": "import functools\nsoftmax = functools.partial(torch.softmax, dim=-1)",
+    "an object that is called": "class S:\n    def __call__(self, x):\n        return x.softmax(-1)\nsoftmax = S()",
+    "a module": "softmax = nn.Softmax(dim=-1)",
+    "compiled to TorchScript": "@torch.jit.script\ndef softmax(x):\n    return torch.softmax(x, -1)",
+    "float64": "def softmax(x):\n    return torch.softmax(x.double(), -1)",
+    "not contiguous": "def softmax(x):\n    return torch.softmax(x.movedim(-1, 0), 0).movedim(0, -1)",
+    "expanded": "def softmax(x):\n    return torch.softmax(x, -1).unsqueeze(0).expand(3, *x.shape)[1]",
+    "its input changed": "def softmax(x):\n    y = torch.softmax(x, -1)\n    x.data.zero_()\n    return y",
+    "defined again": "def softmax(x):\n    return x\ndel softmax\ndef softmax(x):\n    return torch.softmax(x, -1)",
+    "a module in float64 with a buffer": (
+        "class Affine(nn.Module):\n"
+        "    def __init__(self, d_model):\n"
+        "        super().__init__()\n"
+        "        self.linear = nn.Linear(d_model, d_model).double()\n"
+        "        self.register_buffer('calls', torch.zeros(()))\n"
+        "    def forward(self, x):\n"
+        "        self.calls += 1\n"
+        "        return self.linear(x.double()) + x"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT_ANSWERS)
+def test_right_answer_of_any_kind_scores_everything(grade, honest, name):
+    result = grade([*honest, RIGHT_ANSWERS[name]])
+    assert [test.message for test in result.tests if not test.passed] == []
 
 
 def test_wrong_upstream_function_is_replaced_for_tests_downstream(grade, honest):
@@ -231,6 +267,25 @@ def test_question_that_would_exhaust_the_grader_is_refused(box):
         pytest.raises(CallCrashed, match="integer 1000000000"),
     ):
         submission.with_replacements({"mask": torch.ones}).greedy()
+
+
+def test_reference_that_small_arguments_make_large_is_stopped(box, monkeypatch):
+    def slow(n):
+        while True:
+            n += 1
+
+    def large(n):
+        return torch.ones(n, n, n)  # 2 GB for the 800 below
+
+    monkeypatch.setattr(callbacks, "MOST_SECONDS", 0.2)
+    with box.open(cells("def ask(n):\n    return inner(n)")) as submission:
+        with pytest.raises(CallCrashed, match=r"longer than 0\.2 seconds"):
+            submission.with_replacements({"inner": slow}).ask(3)
+        with pytest.raises(StudentError, match="allocate memory"):
+            submission.with_replacements({"inner": large}).ask(800)
+        with pytest.raises(CallCrashed, match="more than 64 MB"):
+            submission.with_replacements({"inner": large}).ask(300)
+        assert submission.with_replacements({"inner": large}).ask(2).shape == (2, 2, 2)
 
 
 def test_worker_imports_only_what_may_be_seen_inside():

@@ -65,6 +65,22 @@ def test_call_restores_the_students_random_state() -> None:
     assert torch.equal(before, torch.get_rng_state())
 
 
+def test_call_sees_torch_as_it_was_imported_and_leaves_it_as_the_student_set_it() -> None:
+    layer = student("class Double(nn.Linear):\n    def forward(self, x): return 2 * super().forward(x)").Double(3, 3)
+    ours, x = nn.Linear(3, 3), torch.randn(5, 3)
+    layer.load_state_dict(ours.state_dict())
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.no_grad():
+            got = layer.gradients(x)
+            assert torch.get_default_dtype() is torch.float64
+            assert not torch.is_grad_enabled()
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert_close(got.value, 2 * ours(x).detach())
+    assert_close(got.parameters["bias"], torch.full((3,), 10.0))
+
+
 def test_generator_gives_as_many_items_as_asked() -> None:
     assert student(CLASSES).naturals.take(4) == [0, 1, 2, 3]
 
@@ -89,6 +105,21 @@ def test_module_gradients_reach_inputs_and_parameters() -> None:
     got = layer.gradients(x, upstream=upstream)
     assert_close(got.inputs[0], upstream * torch.arange(3.0))
     assert_close(got.parameters["weight"], (upstream * x).sum(0))
+
+
+def test_module_may_have_buffers_that_the_reference_has_not() -> None:
+    layer = student(CLASSES).Scale(3)
+    layer.load_state_dict({"weight": torch.arange(3.0)})
+    assert layer.after(torch.ones(1, 3)).state_dict()["seen"] == 1
+    layer.load_state_dict({"seen": torch.zeros(())})
+    with pytest.raises(StudentError, match=r"Missing key.*weight"):
+        layer(torch.ones(1, 3))
+
+
+def test_answer_without_tensors_has_no_gradient() -> None:
+    got = student("def numbers(x): return x.detach().numpy()").numbers.gradients(torch.ones(3), upstream=torch.ones(3))
+    assert got.inputs == (None,)
+    assert_close(got.value, torch.ones(3))
 
 
 def test_module_keeps_nothing_between_calls_except_by_after() -> None:

@@ -12,11 +12,11 @@ REFUSE, UNKNOWN = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 OTHER = {"x86_64": "aarch64", "aarch64": "x86_64"}
 
 
-def verdict(machine: str, number: int, argument: int = 0, architecture: int | None = None) -> int:
+def verdict(machine: str, number: int, argument: int = 0, architecture: int | None = None, fourth: int = 0) -> int:
     """What the filter returns for one system call."""
     code = seccomp.program(machine)
     steps = [struct.unpack("HBBI", code[i : i + 8]) for i in range(0, len(code), 8)]
-    data = {0: number, 4: architecture or seccomp.ARCHITECTURES[machine], 16: argument}
+    data = {0: number, 4: architecture or seccomp.ARCHITECTURES[machine], 16: argument, 40: fourth}
     at = loaded = 0
     while True:
         kind, yes, no, operand = steps[at]
@@ -58,3 +58,14 @@ def test_new_namespaces_foreign_architectures_and_newer_calls_are_stopped(machin
     assert verdict(machine, 5000) == UNKNOWN
     assert verdict(machine, 1, architecture=seccomp.ARCHITECTURES[OTHER[machine]]) == KILL
     assert verdict(machine, 0x40000000 | 59) == KILL
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_shared_memory_without_a_file_is_refused(machine):
+    shared, private, shared_validate, fixed, anonymous = 1, 2, 3, 0x10, 0x20
+    mmap = {"x86_64": 9, "aarch64": 222}[machine]
+    for kind in (shared, shared_validate, shared | fixed):
+        assert verdict(machine, mmap, fourth=kind | anonymous) == REFUSE
+        assert verdict(machine, mmap, fourth=kind) == ALLOW
+    assert verdict(machine, mmap, fourth=private | anonymous) == ALLOW
+    assert verdict(machine, 1, fourth=shared | anonymous) == ALLOW
