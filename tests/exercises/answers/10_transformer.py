@@ -468,6 +468,18 @@ class EncoderBlock(EncoderBlock):
         return x + self.contract(nn.GELU()(self.expand(self.norm2(x))))
 
 
+# right encoder_block: PyTorch's own multi-head layer, its projections set to the identity
+def attend(query, key, value, num_heads, mask=None):
+    B, Tq, D = query.shape
+    layer = nn.MultiheadAttention(D, num_heads, bias=False, batch_first=True)
+    with torch.no_grad():
+        layer.in_proj_weight.copy_(torch.eye(D).repeat(3, 1))
+        layer.out_proj.weight.copy_(torch.eye(D))
+    if mask is not None:
+        mask = ~mask.expand(B, num_heads, Tq, key.shape[1]).reshape(B * num_heads, Tq, -1)
+    return layer(query, key, value, attn_mask=mask, need_weights=False)[0]
+
+
 # wrong decoder_block: attends to itself twice
 # hint: yours come from x
 class DecoderBlock(DecoderBlock):

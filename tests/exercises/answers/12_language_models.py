@@ -352,6 +352,19 @@ def filter_logits(logits, top_k=None, top_p=None):
     return logits
 
 
+# right sampling: cuts in place, in the tensor that was given
+def filter_logits(logits, top_k=None, top_p=None):
+    if top_k is not None:
+        logits[logits < logits.topk(min(top_k, logits.size(-1)))[0][:, -1:]] = -float("inf")
+    if top_p is not None:
+        ranked, order = logits.sort(descending=True)
+        cut = ranked.softmax(-1).cumsum(-1) >= top_p
+        cut[:, 1:] = cut[:, :-1].clone()
+        cut[:, 0] = False
+        logits[torch.zeros_like(cut).scatter(1, order, cut)] = -float("inf")
+    return logits
+
+
 # wrong corruption: masks all of them
 # hint: You mask every chosen token
 def corrupt(tokens, chance, action, random_tokens, mask_id, pad_id):

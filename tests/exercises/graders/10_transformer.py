@@ -594,7 +594,13 @@ def encoder_block_takes_masks(submission, rng):
     assert_close(mine(x, mask=padding), reference(x, padding), what="the output under a padding mask (B, 1, 1, T)")
 
 
-@rubric.test("encoder_block", points=2, visible=False, hint="Every weight must get its gradient.", needs=("attend",))
+@rubric.test(
+    "encoder_block",
+    points=2,
+    visible=False,
+    hint="Every weight must get its gradient: no .data, no numpy, no += on x.",
+    needs=("attend",),
+)
 def encoder_block_learns_in_every_weight(submission, rng):
     mine, reference = blocks(submission, rng, "EncoderBlock", 20, 4, 12)
     x, upstream = draw(rng, 2, 6, 20), draw(rng, 2, 6, 20)
@@ -745,7 +751,13 @@ def decoder_block_keeps_its_masks_apart(submission, rng):
     assert_close(got, want, what="the output under both masks")
 
 
-@rubric.test("decoder_block", points=2, visible=False, hint="Every weight must get its gradient.", needs=("attend",))
+@rubric.test(
+    "decoder_block",
+    points=2,
+    visible=False,
+    hint="Every weight must get its gradient: no .data, no numpy, no += on x.",
+    needs=("attend",),
+)
 def decoder_block_learns_in_every_weight(submission, rng):
     mine, reference = blocks(submission, rng, "DecoderBlock", 20, 5, 8)
     x, memory, upstream = draw(rng, 2, 3, 20), draw(rng, 2, 6, 20), draw(rng, 2, 3, 20)

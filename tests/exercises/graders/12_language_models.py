@@ -229,7 +229,13 @@ def block_is_the_one_of_set_10(submission, rng):
     assert_close(mine(x, causal_mask(5)), reference(x, causal_mask(5)), what="the output under a causal mask")
 
 
-@rubric.test("block", points=1, visible=False, hint="Every weight must get its gradient.", needs=("attend",))
+@rubric.test(
+    "block",
+    points=1,
+    visible=False,
+    hint="Every weight must get its gradient: no .data, no numpy, no += on x.",
+    needs=("attend",),
+)
 def block_learns_in_every_weight(submission, rng):
     mine, reference = blocks(submission, rng, 20, 4, 12)
     x, upstream = draw(rng, 2, 6, 20), draw(rng, 2, 6, 20)
