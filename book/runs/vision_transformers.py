@@ -179,9 +179,10 @@ class Runner:
     def add(self, row: Row, model: nn.Module | None = None) -> None:
         """Put a row into the history on disk."""
         self.rows[label(row["case"])] = row
+        seeds = sorted({row["case"]["seed"] for row in self.rows.values()})
         facts = {
-            "command": f"python book/runs/vision_transformers.py {self.name}",
-            "seed": sorted({row["case"]["seed"] for row in self.rows.values()}),
+            "command": command(self.name, seeds),
+            "seed": seeds,
             "config": {
                 "data": "fashion_mnist",
                 "vit": asdict(VIT),
@@ -196,6 +197,12 @@ class Runner:
             "versions": {"python": platform.python_version(), "torch": torch.__version__},
         }
         save_shipped_run(RUNS / self.name, facts, list(self.rows.values()), model)
+
+
+def command(name: str, seeds: list[int]) -> str:
+    """What to type to train all of a run again."""
+    given = "" if seeds == [0] else f" --seeds {' '.join(str(seed) for seed in seeds)}"
+    return f"python book/runs/vision_transformers.py {name}{given}"
 
 
 def label(case: dict[str, Any]) -> str:

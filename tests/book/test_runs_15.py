@@ -20,9 +20,9 @@ def program(load_script: Callable[[Path], ModuleType], root: Path) -> ModuleType
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_run_says_how_it_was_made(name):
+def test_run_says_how_it_was_made(program, name):
     run = shipped_run(name)
-    assert run.facts["command"] == f"python book/runs/vision_transformers.py {name}"
+    assert run.facts["command"] == program.command(name, run.facts["seed"])
     assert run.facts["seed"] == sorted({row["case"]["seed"] for row in run.rows})
     assert sorted(run.facts["results"].values()) == sorted(row["test_accuracy"] for row in run.rows)
     assert sum(path.stat().st_size for path in run.folder.iterdir()) < 3_000_000
