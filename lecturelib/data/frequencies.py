@@ -31,6 +31,10 @@ def split_frequencies(images: Tensor, radius: int) -> Bands:
     """
     if radius < 0:
         raise ValueError(f"radius must be 0 or more, got {radius}")
+    if not images.is_floating_point():
+        raise ValueError(f"images must be real numbers, such as Images.scaled() gives, got {images.dtype}")
+    if not images.numel():
+        return Bands(images.clone(), images.clone())  # the transform takes no empty batch
     height, width = images.shape[-2:]
     down = torch.fft.fftfreq(height, 1 / height, device=images.device).abs() <= radius  # (height,)
     across = torch.fft.rfftfreq(width, 1 / width, device=images.device) <= radius  # (width // 2 + 1,)

@@ -50,7 +50,8 @@ def rand_augment(
     Shapes: -> the same, numbers from 0 to 1
     """
     if images.dim() != 4 or not images.is_floating_point():
-        raise ValueError(f"images must be (batch, channels, height, width) from 0 to 1, got {tuple(images.shape)}")
+        given = f"{images.dtype} {tuple(images.shape)}"
+        raise ValueError(f"images must be real numbers from 0 to 1, (batch, channels, height, width), got {given}")
     if not 0.0 <= magnitude <= 10.0 or num_operations < 0:
         raise ValueError(f"need magnitude 0 to 10 and num_operations of 0 or more, got {magnitude}, {num_operations}")
     if unknown := set(operations) - set(OPERATIONS):
@@ -63,7 +64,8 @@ def rand_augment(
         out = images.clone()
         for which in sorted(set(number)):
             rows = torch.tensor([row for row, n in enumerate(number) if n == which], device=images.device)
-            out[rows] = apply_operation(images[rows], operations[which], magnitude / 10 * sign[rows])
+            changed = apply_operation(images[rows], operations[which], magnitude / 10 * sign[rows])
+            out[rows] = changed.to(out.dtype)
         images = out
     return images
 

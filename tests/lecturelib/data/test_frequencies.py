@@ -29,6 +29,12 @@ def test_bands_add_up_and_hold_what_they_should():
     assert_close(split_frequencies(images, 7).high, torch.zeros_like(images), atol=1e-5, rtol=0)
 
 
+def test_bands_of_no_pictures_are_empty_and_whole_numbers_are_refused():
+    assert [band.shape for band in split_frequencies(torch.zeros(0, 3, 9, 14), 2)] == [(0, 3, 9, 14)] * 2
+    with pytest.raises(ValueError, match=r"real numbers.*got torch.uint8"):
+        split_frequencies(torch.zeros(2, 3, 9, 14, dtype=torch.uint8), 2)
+
+
 def test_bands_do_not_share_energy():
     images = torch.rand(2, 3, 9, 14, generator=seeded())
     low, high = split_frequencies(images, 3)

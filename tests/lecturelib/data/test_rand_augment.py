@@ -128,6 +128,13 @@ def test_rand_augment_takes_grey_pictures_and_no_pictures():
     assert rand_augment(torch.rand(0, 3, 8, 8)).shape == (0, 3, 8, 8)
 
 
+def test_rand_augment_keeps_half_precision():
+    images = torch.rand(40, 3, 8, 9, generator=seeded())  # enough for every operation
+    got = rand_augment(images.bfloat16(), generator=seeded())
+    assert got.dtype == torch.bfloat16
+    assert (got.float() - rand_augment(images, generator=seeded())).abs().mean() < 0.02
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
