@@ -1,8 +1,9 @@
 """The one training loop of the course: `train(model, batches, loss, config) -> History`."""
 
+import contextlib
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -57,11 +58,13 @@ def train(
         resume: go on from the folder's last checkpoint, if it has one, exactly as if the run had never stopped
     """
     run = _Run.start(model, batches, loss, config, optimizer, Path(folder) if folder is not None else None)
-    was_training = model.training
     first, history, best = run.resume() if resume else run.begin()
     started = time.perf_counter() - (history["seconds"][-1] if len(history) else 0.0)
-    model.train()
-    with Interrupts() as interrupts, Progress(config.steps, done=first, show=run.show_progress) as bar:
+    with (
+        _training(model),
+        Interrupts() as interrupts,
+        Progress(config.steps, done=first, show=run.show_progress) as bar,
+    ):
         for step in range(first, config.steps):
             row, interrupted = run.step(step, interrupts)
             row["seconds"] = time.perf_counter() - started
@@ -78,8 +81,18 @@ def train(
             if stop or (interrupted and not last):
                 history.stop = "early stop" if stop else "interrupted"
                 break
-    model.train(was_training)
     return history
+
+
+@contextlib.contextmanager
+def _training(model: nn.Module) -> Iterator[None]:
+    """Put the model into training mode, and back into the mode that it was in, whatever happens."""
+    was_training = model.training
+    model.train()
+    try:
+        yield
+    finally:
+        model.train(was_training)
 
 
 class _Best:
@@ -103,6 +116,7 @@ class _Best:
         value = row[name]
         higher = self.value is not None and value > self.value
         better = self.value is None or (higher if self.config.higher_is_better else value < self.value)
+        better = better and not math.isnan(value)  # which nothing would ever be better than
         self.value, self.since = (value, 0) if better else (self.value, self.since + 1)
         return better
 

@@ -1,12 +1,14 @@
 """The training loop: what it computes, and when it stops."""
 
 import copy
+import math
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from lecturelib.training import NonFiniteError, TrainConfig, next_token_loss, target_loss, train
+from lecturelib.training import NonFiniteError, TrainConfig, load_weights, next_token_loss, target_loss, train
 
 
 def model_and_batches(dropout: float = 0.0) -> tuple[nn.Module, list[tuple[Tensor, Tensor]]]:
@@ -71,8 +73,9 @@ def test_train_nan_loss_names_the_step_and_keeps_the_weights() -> None:
     clean = copy.deepcopy(model)
     train(clean, batches, squared_error, TrainConfig(steps=3, device="cpu"))
     with pytest.raises(NonFiniteError, match="nan at step 3"):
-        train(model, poisoned, squared_error, TrainConfig(steps=9, device="cpu"))
+        train(model.eval(), poisoned, squared_error, TrainConfig(steps=9, device="cpu"))
     assert torch.equal(weights(model), weights(clean))
+    assert not model.training  # as it came in
 
 
 def test_train_rejects_an_iterator() -> None:
@@ -141,6 +144,15 @@ def test_train_stops_early_and_leaves_the_mode_as_it_was() -> None:
     assert not model.training
     with pytest.raises(ValueError, match="monitor='loss' is not what evaluate returned: error"):
         train(model, batches, squared_error, TrainConfig(steps=1, device="cpu"), evaluate=lambda model: {"error": 1.0})
+
+
+@pytest.mark.parametrize("higher", [False, True])
+def test_train_never_takes_nan_for_the_best(tmp_path: Path, higher: bool) -> None:
+    model, batches = model_and_batches()
+    values = iter([math.nan, 3.0, 5.0, math.nan, 1.0 if higher else 4.0])
+    config = TrainConfig(steps=5, evaluate_every=1, higher_is_better=higher, device="cpu")
+    train(model, batches, squared_error, config, evaluate=lambda model: next(values), folder=tmp_path)
+    assert load_weights(model, tmp_path, "best") == (3 if higher else 2)
 
 
 def test_train_rejects_a_loss_that_is_no_scalar_and_a_frozen_model() -> None:
