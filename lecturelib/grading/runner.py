@@ -119,7 +119,7 @@ def _attempt(
     except MissingName as error:
         return "missing", f"`{error.name}` is not defined. Run its cell, and keep its name as it is.", None
     except StudentError as error:
-        if error.raised.types[0] == "NotImplementedError":
+        if error.raised.is_stub:
             return "missing", f"`{error.name}` is not written yet.", None
         where = f" ({error.raised.where})" if error.raised.where else ""
         return "error", f"{error}{where}", None

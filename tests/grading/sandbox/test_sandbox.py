@@ -277,10 +277,11 @@ def test_reference_that_small_arguments_make_large_is_stopped(box, monkeypatch):
     def large(n):
         return torch.ones(n, n, n)  # 2 GB for the 800 below
 
-    monkeypatch.setattr(callbacks, "MOST_SECONDS", 0.2)
     with box.open(cells("def ask(n):\n    return inner(n)")) as submission:
-        with pytest.raises(CallCrashed, match=r"longer than 0\.2 seconds"):
-            submission.with_replacements({"inner": slow}).ask(3)
+        with monkeypatch.context() as patch:
+            patch.setattr(callbacks, "MOST_SECONDS", 0.2)
+            with pytest.raises(CallCrashed, match=r"longer than 0\.2 seconds"):
+                submission.with_replacements({"inner": slow}).ask(3)
         with pytest.raises(StudentError, match="allocate memory"):
             submission.with_replacements({"inner": large}).ask(800)
         with pytest.raises(CallCrashed, match="more than 64 MB"):

@@ -289,6 +289,7 @@ RIGHT = "def double(x): return x + x\ndef quadruple(x): return double(double(x))
         (RIGHT.replace("x + x", "x ** 2"), ["fail", "pass"], ["That is the square.", ""]),
         (RIGHT.replace("x + x", "x"), ["fail", "pass"], ["Twice as much.", ""]),
         (RIGHT.replace("x + x", "1 / 0"), ["error", "pass"], ["Twice as much.", ""]),
+        (RIGHT.replace("x + x", "x.long().softmax(-1)"), ["error", "pass"], ["Twice as much.", ""]),
         ("", ["missing", "missing"], ["Twice as much.", "Twice twice as much."]),
         (RIGHT.replace("return x + x", "raise NotImplementedError"), ["missing", "pass"], ["Twice as much.", ""]),
     ],
