@@ -25,10 +25,19 @@ def main() -> int:
     handler = partial(QuietHandler, directory=str(arguments.site))
     try:
         server = ThreadingHTTPServer(("127.0.0.1", arguments.port), handler)
+    except OverflowError:
+        print(f"Port {arguments.port} does not exist: choose one from 1024 to 65535.", file=sys.stderr)
+        return 1
+    except PermissionError:
+        print(
+            f"Port {arguments.port} is reserved on this machine. Choose another: make book PORT=8000", file=sys.stderr
+        )
+        return 1
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
-        print(f"Port {arguments.port} is busy. Choose another: make book PORT={arguments.port + 1}", file=sys.stderr)
+        other = arguments.port + 1 if arguments.port < 65535 else 8000
+        print(f"Port {arguments.port} is busy. Choose another: make book PORT={other}", file=sys.stderr)
         return 1
     with server:
         if arguments.check:
