@@ -101,11 +101,16 @@ def wait_for_results(grader: subprocess.Popen[str], out: Path, count: int) -> No
     wait_until(lambda: len(journal(out)) >= count or grader.poll() is not None)
 
 
-def journal(out: Path) -> list[dict]:
-    """The results in a journal, whole lines only."""
+def journal_lines(out: Path) -> bytes:
+    """The whole lines of a journal; none when the grader has not come so far."""
     path = out / "journal.jsonl"
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    return [json.loads(line) for line in lines[1:]]
+    content = path.read_bytes() if path.exists() else b""
+    return content[: content.rfind(b"\n") + 1]
+
+
+def journal(out: Path) -> list[dict]:
+    """The results in a journal."""
+    return [json.loads(line) for line in journal_lines(out).splitlines()[1:]]
 
 
 def verdicts(out: Path) -> dict[str, object]:
@@ -187,13 +192,13 @@ def test_killed_at_any_moment_the_same_command_completes(folder, whole, tmp_path
     """Killed three times, at moments drawn anew each time; what was graded stays as it is, to the byte."""
     out = tmp_path / "out"
     for part in range(3):
-        before = (out / "journal.jsonl").read_bytes() if journal(out) else b""
+        before = journal_lines(out)
         grader = start(folder, out, "--seed", "5")
         wait_for_results(grader, out, min(5 * part + random.randint(0, 5), 14))
         threading.Event().wait(random.random() / 4)
         grader.kill()
         grader.communicate()
-        assert (out / "journal.jsonl").read_bytes().startswith(before)
+        assert journal_lines(out).startswith(before)
     held = journal(out)
     again = grade(folder, out, "--seed", "5")
     assert again.returncode == 0, again.stderr
