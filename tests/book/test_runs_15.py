@@ -12,6 +12,7 @@ from lecturelib.training import shipped_run
 
 NAMES = ("vit_rates", "vit_small", "vit_data_growth", "vit_recipe", "vit_patience", "vit_distillation")
 AGAIN = 0.04  # another processor rounds otherwise, and training spreads that
+patient = pytest.mark.timeout(1200)  # a dozen seconds of training, on a machine that may have much else to do
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +63,17 @@ def assert_comes_out_again(program, name, case):
     assert row["losses"][0] == pytest.approx(stored["losses"][0], rel=0.02)
 
 
+@patient
 def test_smallest_point_of_the_growth_comes_out_again(program):
     assert_comes_out_again(program, "vit_data_growth", program.Case(name="vit", seed=0, examples=250, steps=400))
 
 
+@patient
 def test_first_row_of_the_recipe_comes_out_again(program):
     assert_comes_out_again(program, "vit_recipe", program.recipe_cases(0)[0])
 
 
+@patient
 def test_student_alone_comes_out_again(program):
     case = program.Case(name="alone", seed=0, examples=4000, steps=400, flips_and_shifts=True)
     assert_comes_out_again(program, "vit_distillation", case)
