@@ -149,7 +149,7 @@ def test_fetch_in_many_processes_asks_once(poems, cache, make_archive):
     root = Path(lecturelib.__file__).parents[1]
     command = [sys.executable, "-c", program]
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=root) for _ in range(2)]
-    outputs = [process.communicate(timeout=120) for process in running]
+    outputs = [process.communicate(timeout=550) for process in running]
     assert [output for output, _ in outputs] == [b"280000\n"] * 2, outputs
     assert poems.asked == ["/poems.txt"]
     assert visible(cache) == ["poems.txt"]

@@ -19,7 +19,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 
 def finish(process: subprocess.Popen[str], line: str | None = None) -> str:
-    out, err = process.communicate(line, timeout=300)
+    out, err = process.communicate(line, timeout=550)
     assert process.returncode == 0, err
     return out
 

@@ -14,7 +14,7 @@ Start = Callable[..., subprocess.Popen[str]]
 
 
 def finish(process: subprocess.Popen[str]) -> None:
-    _, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=550)
     assert process.returncode == 0, err
 
 
@@ -38,6 +38,6 @@ def test_two_processes_equal_one_on_the_same_batches(tmp_path: Path, small_run: 
 
 def test_two_processes_can_not_share_one_batch(tmp_path: Path, small_run: Start) -> None:
     process = small_run(tmp_path, "--accumulate", 1, processes=2)
-    _, err = process.communicate(timeout=300)
+    _, err = process.communicate(timeout=550)
     assert process.returncode != 0
     assert "accumulate=1 batches a step can't be shared evenly by 2 processes" in err
