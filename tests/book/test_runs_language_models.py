@@ -10,7 +10,7 @@ import torch
 from lecturelib.data import movie_reviews, shakespeare
 from lecturelib.models import GPT, GPTConfig
 from lecturelib.tokens import CharTokenizer, WordTokenizer
-from lecturelib.training import Cosine, seed_everything, shipped_run
+from lecturelib.training import Cosine, shipped_run
 
 
 @pytest.fixture(scope="module")
@@ -53,17 +53,25 @@ def test_review_run_has_the_perplexity_it_claims_and_tunes_as_it_says(program):
     splits = movie_reviews("imdb")
     tokenizer = WordTokenizer.load(run.folder / "vocabulary.json", lower=True)
     model = run.load_into(GPT(GPTConfig(**run.facts["config"])))
-    held_out = made_by.stream(tokenizer, splits.test[:400])  # more words than are measured
-    assert made_by.held_out_loss(model, held_out) == pytest.approx(run.facts["results"]["test_loss"], abs=1e-3)
+    test = made_by.examples_of(tokenizer, splits.test)
+    assert made_by.held_out_loss(model, test) == pytest.approx(run.facts["results"]["test_loss"], abs=1e-3)
 
-    length, count = model.config.max_len, made_by.LABELS[0]
-    wanted = next(r for r in run.rows if (r.get("labels"), r.get("draw"), r.get("start")) == (count, 0, "pre-trained"))
-    chosen = torch.randperm(len(splits.train), generator=torch.Generator().manual_seed(0))[:count].tolist()
-    labelled = made_by.examples_of(tokenizer, [splits.train[i] for i in chosen], length)
-    seed_everything(0)
-    gpt = GPT(model.config)
-    gpt.load_state_dict(model.state_dict())
-    classifier = made_by.ReviewClassifier(gpt)
-    made_by.fine_tune(classifier, labelled, 0)
-    test = made_by.test_examples(tokenizer, splits.test, length)
-    assert made_by.accuracy_on(classifier, test) == pytest.approx(wanted["accuracy"], abs=0.03)
+    count, judges = made_by.LABELS[0], made_by.drawn(test, made_by.TEST, made_by.SEED)
+    few = made_by.examples_of(tokenizer, made_by.drawn(splits.train, count, 0))
+    for start in ("pre-trained", "from scratch"):
+        wanted = next(r for r in run.rows if (r.get("labels"), r.get("draw"), r.get("start")) == (count, 0, start))
+        classifier = made_by.tuned(start, model, few, 0)
+        assert made_by.accuracy_on(classifier, judges) == pytest.approx(wanted["accuracy"], abs=0.04)
+    wanted = next(r for r in run.rows if (r.get("labels"), r.get("draw"), r.get("start")) == (count, 0, "word counts"))
+    assert made_by.count_accuracy(few, judges) == pytest.approx(wanted["accuracy"], abs=0.01)
+
+
+def test_review_run_pays_with_every_number_of_labels(program):
+    rows = [row for row in shipped_run("review_gpt").rows if "labels" in row]
+    for count in program("review_gpt").LABELS:
+        means = {
+            start: sum(values) / len(values)
+            for start in ("pre-trained", "from scratch")
+            if (values := [row["accuracy"] for row in rows if (row["labels"], row["start"]) == (count, start)])
+        }
+        assert means["pre-trained"] > means["from scratch"], f"{count} labels"
