@@ -29,6 +29,7 @@ MOST_KEPT = 256  # objects, and graphs for gradients
 MOST_SECONDS = 10.0  # of our own computing, for one question
 MOST_MEMORY = 1 << 30  # more than this process has, for one question
 MOST_BYTES = 64 << 20  # in one answer
+_ONE_AT_A_TIME = threading.RLock()  # limits are the process's, and a Dask worker grades in several threads
 
 
 class _Method(nn.Module):
@@ -165,28 +166,40 @@ def within_bounds() -> Iterator[None]:
 
     Time is kept where this thread may: a signal reaches the main one only.
     """
+    with _ONE_AT_A_TIME, _bounded_memory():
+        if threading.current_thread() is threading.main_thread():
+            with _bounded_time():
+                yield
+        else:
+            yield
 
-    def stop(number: int, frame: Any) -> None:
-        raise Malformed(f"a question that takes the reference longer than {MOST_SECONDS:g} seconds")
 
+@contextlib.contextmanager
+def _bounded_memory() -> Iterator[None]:
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    is_main = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGVTALRM)
     if sys.platform == "linux":
         with open("/proc/self/statm") as stream:
             most = int(stream.read().split()[0]) * resource.getpagesize() + MOST_MEMORY
         held = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
         resource.setrlimit(resource.RLIMIT_AS, (min([most, *held]), hard))
-    if is_main:
-        signal.signal(signal.SIGVTALRM, stop)
-        signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
     try:
         yield
     finally:
-        if is_main:
-            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-            signal.signal(signal.SIGVTALRM, handler)
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+@contextlib.contextmanager
+def _bounded_time() -> Iterator[None]:
+    def stop(number: int, frame: Any) -> None:
+        raise Malformed(f"a question that takes the reference longer than {MOST_SECONDS:g} seconds")
+
+    handler = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, MOST_SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, handler)
 
 
 def _chosen(things: list[Any], question: dict[str, Any], key: str) -> Any:
