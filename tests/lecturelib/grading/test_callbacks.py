@@ -53,7 +53,7 @@ def test_answer_that_is_too_large_is_refused(monkeypatch):
 
 @only_linux
 def test_references_in_several_threads_leave_the_limits_as_they_were():
-    """A Dask worker grades in threads, and limits are the process's: the second to begin must not be the last to undo."""
+    """A Dask worker grades in threads, and limits are the process's: who began second must not undo last."""
     before, seen = resource.getrlimit(resource.RLIMIT_AS), []
     begun, may_end = [threading.Event(), threading.Event()], [threading.Event(), threading.Event()]
 
