@@ -27,8 +27,9 @@ references, expected values, seeds, other students' work, and the instructor's m
 5. Nobody else is there. Each submission has its own process, mount and IPC namespace, user, and scratch directory in
    memory; no network; limits that the kernel enforces. Process 1 of that namespace runs no student code, and when it
    ends the kernel kills the rest. It ends when our socket to it closes, also if the grader is killed.
-6. What is left: a hole in the kernel that is reachable through the system calls we do not refuse; and time: a
-   submission can use all that `Limits` gives it, and can dimly observe how busy the machine is.
+6. What is left: a hole in the kernel that is reachable through the system calls we do not refuse; time: a submission
+   can use all that `Limits` gives it, and can dimly observe how busy the machine is; and one bit for each of
+   `IMPORTS_BY_WORD`: whether an earlier submission had the word.
 """
 
 import json
@@ -39,7 +40,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -56,7 +59,10 @@ _WORKER_FILES = [_GRADING / "calls.py", _GRADING / "wire.py", _GRADING / "worker
 _START_SECONDS = 120.0
 # user ids that no distribution hands out: above systemd's container range, below the sign bit
 _FIRST_USER, _USERS = 1_879_048_192, 200_000_000
-WARM_IMPORTS = ("torch.nn.functional", "numpy", "math", "dataclasses", "collections", "matplotlib.pyplot")
+WARM_IMPORTS = ("torch.nn.functional", "numpy", "math", "dataclasses", "collections")
+# Loaded for the first notebook that has the word: either takes a second, and its memory makes every later fork dearer.
+# An optimizer's first step loads torch's compiler.
+IMPORTS_BY_WORD = {"matplotlib": "matplotlib.pyplot", "optim": "torch._dynamo"}
 
 
 class Sandbox:
@@ -68,7 +74,7 @@ class Sandbox:
         limits: of each submission
         tier: use no more than this tier's measures, to see what a poorer machine does; the best there is when None
         require_tier: refuse to start below this tier
-        imports: modules to load once, before any submission
+        imports: modules to load before any submission
     """
 
     def __init__(
@@ -77,7 +83,7 @@ class Sandbox:
         tier: Tier | None = None,
         *,
         require_tier: Tier | None = None,
-        imports: tuple[str, ...] = WARM_IMPORTS,
+        imports: Sequence[str] = WARM_IMPORTS,
     ) -> None:
         if tier is not None and tier not in TIERS:
             raise ValueError(f"a tier is one of {', '.join(TIERS)}, got {tier!r}")
@@ -124,15 +130,20 @@ class Sandbox:
             notebook = read_notebook(notebook)
         from lecturelib.grading.remote import RemoteSubmission, Running
 
-        return RemoteSubmission(Running(self.fork, notebook, self.limits))
+        text = "\n".join(source for _, source in notebook.cells)
+        imports = [module for word, module in IMPORTS_BY_WORD.items() if word in text]
+        return RemoteSubmission(Running(partial(self.fork, imports), notebook, self.limits))
 
-    def fork(self) -> tuple[socket.socket, socket.socket]:
-        """A new, empty submission: the socket to its process 1, and the one that takes its notebook."""
+    def fork(self, imports: Sequence[str] = ()) -> tuple[socket.socket, socket.socket]:
+        """A new, empty submission: the socket to its process 1, and the one that takes its notebook.
+
+        The zygote first loads what it has not yet of `imports`, and keeps it.
+        """
         self.wait_until_warm()
         control, their_control = socket.socketpair()
         cells, their_cells = socket.socketpair()
         user = _FIRST_USER + secrets.randbelow(_USERS)
-        job = json.dumps({"user": user, "limits": asdict(self.limits)}).encode()
+        job = json.dumps({"user": user, "limits": asdict(self.limits), "imports": list(imports)}).encode()
         with their_control, their_cells, self._lock:
             socket.send_fds(self._control, [job], [their_control.fileno(), their_cells.fileno()])
         return control, cells
@@ -142,15 +153,13 @@ class Sandbox:
         if self._warm or self._process is None:
             return
         try:
-            threads = _told(self._control)["threads"]
+            _told(self._control)
         except _Failed as failed:
             self._end()
             if not self.proof.namespaces:
                 raise TierError(f"the worker does not start: {failed}") from None
             self._start_without_namespaces(str(failed))
             return self.wait_until_warm()
-        if threads != 1:
-            raise RuntimeError(f"the zygote has {threads} threads, so forking it is not safe")
         self._control.settimeout(None)
         self._warm = True
 

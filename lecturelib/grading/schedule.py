@@ -214,8 +214,9 @@ def dask_pool(address: str) -> Iterator[Executor]:
 
 
 def _prepare_worker() -> None:
-    """A killed grader must not leave workers behind: they would wait for work for ever. Ctrl-C, which reaches them
-    too, ends them without a word: the grader says what there is to say."""
+    """Ctrl-C, which reaches the workers too, ends them without a word: the grader says what there is to say. A killed
+    grader must not leave workers behind: they would wait for work for ever."""
+    os.environ["OMP_NUM_THREADS"] = "1"  # each core has a process already, and idle threads of torch keep it busy
     signal.signal(signal.SIGINT, lambda number, frame: sys.exit(128 + number))
     parent = multiprocessing.parent_process()
     if parent is None:

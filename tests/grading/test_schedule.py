@@ -61,6 +61,18 @@ def test_every_submission_gets_one_result_whatever_its_worker_does(tmp_path):
     assert len(results) == len(found)
 
 
+def threads_of_torch() -> int:
+    import torch
+
+    return torch.get_num_threads()
+
+
+def test_workers_compute_with_one_thread_each(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    with local_pool(1) as pool:
+        assert pool.submit(threads_of_torch).result() == 1
+
+
 def test_second_run_grades_only_what_is_new_or_changed(tmp_path):
     calls = []
 

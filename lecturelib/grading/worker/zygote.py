@@ -30,8 +30,7 @@ def main(plan_text: str, descriptor: int) -> None:
         fence = confinement.build(plan["namespaces"], user_namespace, plan["unfenced"])
         tell(grader, prove(fence, plan))  # before torch, so that a refusal comes at once
         warm_up(plan["imports"])
-        threads = len(os.listdir("/proc/self/task")) if confinement.LINUX else threading.active_count()
-        tell(grader, {"threads": threads})
+        tell(grader, {"warm": True})
     except Exception as error:  # the grader decides what to do without namespaces; it needs the reason
         tell(grader, {"failed": f"{type(error).__name__}: {error}"})
         os._exit(1)
@@ -58,17 +57,27 @@ def shut_in(plan: dict[str, Any]) -> bool:
 
 
 def warm_up(imports: list[str]) -> None:
-    """Import what notebooks import, and take one real step, so that no submission pays for a first time."""
+    """Import what notebooks import, and go through a call, so that no submission pays for a first time."""
     import torch
 
     torch.set_num_threads(1)
-    for name in (*imports, "lecturelib.grading.worker.supervisor"):
-        with contextlib.suppress(ModuleNotFoundError):
-            importlib.import_module(name)
     importlib.import_module("lecturelib.grading.worker.rehearsal").rehearse()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to handle
-    gc.collect()
-    gc.freeze()
+    load([*imports, "lecturelib.grading.worker.supervisor"])
+
+
+def load(imports: list[str]) -> None:
+    """Import modules for every submission from now on; one that is not installed is the notebook's to miss."""
+    missing = [name for name in imports if name not in sys.modules]
+    for name in missing:
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+    if missing:
+        gc.collect()
+        gc.freeze()  # objects that the collector passes over are pages that forks go on sharing
+    threads = len(os.listdir("/proc/self/task")) if confinement.LINUX else threading.active_count()
+    if threads != 1:
+        raise RuntimeError(f"the zygote has {threads} threads, so forking it is not safe")
 
 
 def prove(fence: confinement.Fence, plan: dict[str, Any]) -> dict[str, Any]:
@@ -103,8 +112,11 @@ def serve(grader: socket.socket, fence: confinement.Fence) -> None:
         line, descriptors, _, _ = socket.recv_fds(grader, 4096, 2)
         if not line:
             return
-        if fence.namespaces:  # the next fork is process 1 of a new process namespace
+        job = json.loads(line)
+        if fence.namespaces:
             kernel.setns(home, kernel.CLONE_NEWPID)
+        load(job["imports"])
+        if fence.namespaces:  # the next fork is process 1 of a new process namespace
             kernel.unshare(kernel.CLONE_NEWPID)
         if os.fork() == 0:
             try:
@@ -112,7 +124,7 @@ def serve(grader: socket.socket, fence: confinement.Fence) -> None:
                 if home >= 0:
                     os.close(home)
                 ours, notebook = (socket.socket(fileno=number) for number in descriptors)
-                supervisor.main(ours, notebook, fence, json.loads(line))
+                supervisor.main(ours, notebook, fence, job)
             finally:
                 os._exit(1)
         for number in descriptors:

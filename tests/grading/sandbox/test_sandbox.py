@@ -12,7 +12,7 @@ import lecturelib.grading
 from lecturelib.grading import callbacks
 from lecturelib.grading.limits import Limits
 from lecturelib.grading.notebook import Notebook
-from lecturelib.grading.sandbox import Sandbox
+from lecturelib.grading.sandbox import IMPORTS_BY_WORD, Sandbox
 from lecturelib.grading.submission import CallCrashed, CallTimeout, MissingName, StudentError
 from lecturelib.grading.tiers import Proof, TierError, require
 
@@ -297,6 +297,17 @@ def test_worker_imports_only_what_may_be_seen_inside():
                 names = {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
                 inside = {name for name in names if name.startswith("lecturelib.grading.worker")}
                 assert inside or names & allowed, f"{path.name} imports {names}"
+
+
+def test_what_takes_long_to_load_is_there_before_a_notebook_that_names_it(limits):
+    with Sandbox(limits) as own:
+        seen = []
+        backwards = [module[::-1] for module in IMPORTS_BY_WORD.values()]  # so that asking does not name them
+        for words in ("", "import torch.optim", "import matplotlib", ""):
+            source = f"import sys\nloaded = [name[::-1] in sys.modules for name in {backwards}]\n{words}"
+            with own.open(cells(source)) as submission:
+                seen.append(submission.value("loaded"))
+    assert seen == [[False, False], [False, True], [True, True], [True, True]]
 
 
 def test_tier_here_is_full_and_described(box):
