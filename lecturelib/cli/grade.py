@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     rubric_file = find_rubric(arguments.rubrics, arguments.exercise)
     source = rubric_file.read_text(encoding="utf-8")
-    found = find_submissions(arguments.submissions, rubric_file.stem)
+    found = find_submissions(arguments.submissions, rubric_file.stem, out=arguments.out)
     workers = arguments.workers if arguments.workers is not None else os.cpu_count() or 1
     if workers < 1:
         raise ValueError(f"--workers must be at least 1, got {workers}")

@@ -175,6 +175,7 @@ class Graded:
         path: where the submission was found
         late: the platform says it came late
         result: the verdict
+        note: what else was handed in and passed over
     """
 
     student: str
@@ -182,3 +183,4 @@ class Graded:
     path: str
     late: bool
     result: SubmissionResult
+    note: str = ""

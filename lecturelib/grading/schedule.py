@@ -181,6 +181,7 @@ def _row(entry: Found, result: str) -> Graded:
         path=entry.path,
         late=entry.late,
         result=SubmissionResult.from_json(result),
+        note=entry.note,
     )
 
 

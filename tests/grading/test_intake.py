@@ -1,5 +1,6 @@
 """Whatever arrives, each student is found once, and nothing outside the folder or zip is touched."""
 
+import errno
 import io
 import os
 import zipfile
@@ -45,8 +46,117 @@ def test_canvas_names_are_understood_and_the_latest_upload_counts(tmp_path):
     )
     jane, jo = find_submissions(archive)
     assert (jane.student, jane.name, jane.late, jane.load()) == ("10", "doejane", True, b"second")
-    assert "1 other file" in jane.note
+    assert jane.note == "passed over: doejane_10_500_08_attention_layer.ipynb"
     assert (jo.student, jo.late, jo.load()) == ("11", False, b"other")
+
+
+def test_canvas_names_of_groups_and_of_anonymous_grading_are_understood(tmp_path):
+    members = {"team_a_12_500_x.ipynb": b"1", "LATE_anon_x7Kq2_501_x.ipynb": b"2", "anon_x7Kq3_502_x.ipynb": b"3"}
+    found = find_submissions(write_zip(tmp_path / "canvas.zip", members))
+    assert [(f.student, f.name, f.late) for f in found] == [
+        ("12", "team_a", False),
+        ("anon_x7Kq2", "anon_x7Kq2", True),
+        ("anon_x7Kq3", "anon_x7Kq3", False),
+    ]
+
+
+def test_names_that_only_look_like_canvas_names_do_not_merge_students(tmp_path):
+    for student in ("ada", "bo"):
+        (tmp_path / f"{student}_2026_08_attention.ipynb").write_text(student)
+    assert [(f.student, f.load()) for f in find_submissions(tmp_path)] == [
+        ("ada_2026_08_attention", b"ada"),
+        ("bo_2026_08_attention", b"bo"),
+    ]
+
+
+def test_whoever_handed_in_no_notebook_is_listed_with_the_reason(tmp_path):
+    members = {
+        "right_10_500_x.ipynb": b"1",
+        "script_11_501_answer.py": b"x = 1",
+        "typed_LATE_12_text.html": b"<p>see my drive</p>",
+        "linked_13_link.html": b"",
+        "Jane Doe_14_assignsubmission_onlinetext_/onlinetext.html": b"",
+        "Jo Doe_15_assignsubmission_file_/x.ipynb": b"2",
+        "Jo Doe_15_assignsubmission_onlinetext_/onlinetext.html": b"",
+        "Bo Doe_16_assignsubmission_file_/a.txt": b"",
+        "Bo Doe_16_assignsubmission_file_/b.txt": b"",
+        "Cy Doe_17_assignsubmission_file_/": b"",
+    }
+    found = {f.student: f for f in find_submissions(write_zip(tmp_path / "s.zip", members))}
+    assert (found.pop("10").load(), found["15"].note, found.pop("15").load()) == (b"1", "", b"2")
+    assert {student: reason(f) for student, f in found.items()} == {
+        "11": "it is not a notebook (.ipynb)",
+        "12": "it is not a notebook (.ipynb)",
+        "13": "it is not a notebook (.ipynb)",
+        "14": "it is not a notebook (.ipynb)",
+        "16": "there is no notebook (.ipynb), only Bo Doe_16_assignsubmission_file_/a.txt, "
+        "Bo Doe_16_assignsubmission_file_/b.txt",
+        "17": "the folder is empty",
+    }
+    assert (found["12"].name, found["12"].late) == ("typed", True)
+
+
+def test_folder_without_a_notebook_is_listed_and_what_lies_loose_is_not(tmp_path):
+    for name in (
+        "ada/x.ipynb",
+        "ada/data.csv",
+        "bo/answer.py",
+        "cy/.DS_Store",
+        "di.py",
+        "roster.csv",
+        ".vscode/x.json",
+    ):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    (tmp_path / "grades" / "feedback").mkdir(parents=True)
+    (tmp_path / "grades" / "journal.jsonl").write_text("")
+    ada, bo, cy, di = find_submissions(tmp_path, out=tmp_path / "ada" / ".." / "grades")
+    assert (ada.student, ada.load(), ada.note) == ("ada", b"", "")
+    assert [(f.student, reason(f)) for f in (bo, cy, di)] == [
+        ("bo", "it is not a notebook (.ipynb)"),
+        ("cy", "the folder is empty"),
+        ("di", "it is not a notebook (.ipynb)"),
+    ]
+
+
+def test_results_among_the_submissions_are_refused(tmp_path):
+    (tmp_path / "ada.ipynb").write_bytes(b"1")
+    with pytest.raises(IntakeError, match="give --out a folder other than"):
+        find_submissions(tmp_path, out=tmp_path)
+
+
+def test_notebook_counts_although_a_zip_of_data_lies_beside_it(tmp_path):
+    (tmp_path / "ada").mkdir()
+    (tmp_path / "ada" / "x.ipynb").write_bytes(b"1")
+    write_zip(tmp_path / "ada" / "data.zip", {"data.csv": b""})
+    (ada,) = find_submissions(tmp_path)
+    assert ada.load() == b"1"
+
+
+def test_folder_that_cannot_be_read_is_listed(tmp_path, monkeypatch):
+    for name in ("ada", "bo"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "x.ipynb").write_bytes(b"1")
+    scandir = os.scandir
+
+    def refuse_bo(path):  # a superuser, who may run this test, can read everything
+        if Path(path).name == "bo":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refuse_bo)
+    ada, bo = find_submissions(tmp_path)
+    assert (ada.load(), bo.student) == (b"1", "bo")
+    assert reason(bo) == "the folder cannot be read: Permission denied"
+
+
+def test_damaged_zip_is_one_sentence(tmp_path):
+    archive = write_zip(tmp_path / "s.zip", {"ada.ipynb": b"1"})
+    data = bytearray(archive.read_bytes())
+    data[data.index(b"PK\x01\x02")] = 0
+    archive.write_bytes(data)
+    with pytest.raises(IntakeError, match="is damaged, download it again"):
+        find_submissions(archive)
 
 
 def test_moodle_names_are_understood(tmp_path):
@@ -104,6 +214,13 @@ def test_zip_with_one_wrapping_folder_is_read_as_if_it_had_none(tmp_path):
         tmp_path / "s.zip", {"all/ada.ipynb": b"1", "all/bo/x.ipynb": b"2", "__MACOSX/all/._ada.ipynb": b""}
     )
     assert [f.student for f in find_submissions(archive)] == ["ada", "bo"]
+    archive = write_zip(
+        tmp_path / "t.zip",
+        {"all/": b"", "all/ada/x.ipynb": b"1", "all/bo/x.ipynb": b"2", "all/cy/x.py": b"", "README": b""},
+    )
+    assert [f.student for f in find_submissions(archive)] == ["ada", "bo", "cy"]
+    archive = write_zip(tmp_path / "u.zip", {"ada/x.ipynb": b"1", "ada/data.csv": b""})
+    assert [f.student for f in find_submissions(archive)] == ["ada"]
 
 
 def test_a_students_own_zip_is_opened_once(tmp_path):

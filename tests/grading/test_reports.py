@@ -75,6 +75,13 @@ def test_feedback_shows_visible_tests_and_nothing_of_hidden_ones(rubric):
     assert html.count("Further tests on other inputs: 0 of 1 points.") == 2
 
 
+def test_feedback_and_grades_say_which_file_was_graded(rubric):
+    row = graded(rubric, "ada", (True,) * 4, path="ada/new.ipynb", note="passed over: ada/old.ipynb")
+    assert "<p>File: ada/new.ipynb; passed over: ada/old.ipynb</p>" in feedback_page(rubric, row)
+    (read,) = csv.DictReader(io.StringIO(grades_csv(rubric, [row])))
+    assert (read["path"], read["note"]) == ("ada/new.ipynb", "passed over: ada/old.ipynb")
+
+
 def test_feedback_of_an_unreadable_notebook_says_why(rubric):
     result = SubmissionResult(submission="bo", rubric=rubric.name, seed=1, reason="the notebook is not JSON")
     html = feedback_page(rubric, Graded(student="bo", name="Bo", path="bo.ipynb", late=True, result=result))

@@ -25,6 +25,7 @@ def feedback_page(rubric: Rubric, graded: Graded) -> str:
         f"<h1>{text(rubric.title)}</h1>",
         f"<p>For {text(graded.name, 200)}: <strong>{number(result.earned)} of {number(rubric.points)} points</strong>"
         f"{', handed in late' if graded.late else ''}.</p>",
+        f"<p>File: {text(graded.path, 600)}{text(f'; {graded.note}', 1200) if graded.note else ''}</p>",
     ]
     if result.reason:
         parts.append(f'<p class="hint">{text(_sentence(result.reason))}</p>')

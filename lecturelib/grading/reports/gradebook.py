@@ -26,14 +26,15 @@ def cell(value: object) -> str:
 
 def grades_csv(rubric: Rubric, graded: Sequence[Graded]) -> str:
     """One row for each student: points in all and for each exercise, and the reason where there are none."""
-    header = ["student", "name", "points", "out_of", *rubric.exercises, "late", "reason", "path"]
+    header = ["student", "name", "points", "out_of", *rubric.exercises, "late", "reason", "path", "note"]
     rows = []
     for row in graded:
         by_exercise = {exercise.name: exercise.earned for exercise in row.result.exercises()}
         points = [number(by_exercise.get(name, 0.0)) for name in rubric.exercises]
         late = "late" if row.late else ""
         total = [number(row.result.earned), number(rubric.points)]
-        rows.append([cell(row.student), cell(row.name), *total, *points, late, cell(row.result.reason), cell(row.path)])
+        told = [cell(row.result.reason), cell(row.path), cell(row.note)]
+        rows.append([cell(row.student), cell(row.name), *total, *points, late, *told])
     return _write([header, *rows])
 
 
