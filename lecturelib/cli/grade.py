@@ -2,6 +2,7 @@
 
 import argparse
 import hashlib
+import math
 import os
 import secrets
 import sys
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from lecturelib.grading.grader import Grader
     from lecturelib.grading.intake import Found
     from lecturelib.grading.journal import Journal
+    from lecturelib.grading.limits import Limits
     from lecturelib.grading.results import Graded
     from lecturelib.grading.schedule import FaultTolerantPool
 
@@ -22,6 +24,7 @@ exit codes
   2    nothing was graded: the command, the folder or the rubric is wrong
   3    this machine cannot confine submissions as well as --require-tier asks
   4    the output folder belongs to another run, or another grader is at work in it
+  5    a result could not be written, such as to a full disk; the same command goes on where it stopped
   130  stopped with Ctrl-C; the same command goes on where it stopped
 """
 
@@ -66,7 +69,6 @@ def run(arguments: argparse.Namespace) -> int:
     from lecturelib.grading.grader import Grader
     from lecturelib.grading.intake import find_submissions
     from lecturelib.grading.journal import Journal, JournalError, Run, held_run
-    from lecturelib.grading.limits import Limits
     from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, local_pool
     from lecturelib.grading.tiers import TierError
 
@@ -76,6 +78,11 @@ def run(arguments: argparse.Namespace) -> int:
     workers = arguments.workers if arguments.workers is not None else os.cpu_count() or 1
     if workers < 1:
         raise ValueError(f"--workers must be at least 1, got {workers}")
+    limits = _limits(arguments.timeout, arguments.memory)
+    if arguments.gradescope_zip:
+        from lecturelib.grading.reports.gradescope import autograder_zip
+
+        arguments.gradescope_zip.write_bytes(autograder_zip(rubric_file))
     seed = arguments.seed
     if seed is None:
         held = held_run(arguments.out)
@@ -84,17 +91,28 @@ def run(arguments: argparse.Namespace) -> int:
         exercise=rubric_file.stem,
         source=source,
         seed=seed,
-        limits=Limits(call_seconds=arguments.timeout, memory_mb=arguments.memory),
+        limits=limits,
         require_tier=arguments.require_tier,
     )
     make_pool = partial(dask_pool, arguments.dask) if arguments.dask else partial(local_pool, workers)
-    this_run = Run(exercise=rubric_file.stem, rubric=hashlib.sha256(source.encode()).hexdigest(), seed=seed)
+    this_run = Run(
+        exercise=rubric_file.stem,
+        rubric=hashlib.sha256(source.encode()).hexdigest(),
+        seed=seed,
+        timeout=arguments.timeout,
+        memory=arguments.memory,
+    )
     try:
         with Journal(arguments.out, this_run) as journal, FaultTolerantPool(grader, make_pool, 2 * workers) as pool:
             tier = pool.ask(grader.describe_tier)
             _ = grader.rubric  # loads torch here too, meanwhile, and says what is wrong with the rubric
             print(tier.result(), file=sys.stderr)
-            rows = _grade(found, arguments.out, grader, pool, journal)
+            try:
+                rows = _grade(found, arguments.out, grader, pool, journal)
+            except OSError as error:
+                print(f"lecturelib: a result could not be written to {arguments.out}: {error}", file=sys.stderr)
+                print("put that right, and the same command goes on from here", file=sys.stderr)
+                return 5
     except TierError as error:
         print(f"lecturelib: {error}", file=sys.stderr)
         return 3
@@ -104,13 +122,19 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
         return 130
-    if arguments.gradescope_zip:
-        from lecturelib.grading.reports.gradescope import autograder_zip
-
-        arguments.gradescope_zip.write_bytes(autograder_zip(rubric_file))
     unread = sum(not row.result.tests for row in rows)
     print(f"{len(rows)} submissions graded with seed {seed}, {unread} of them unreadable; see {arguments.out}")
     return 0
+
+
+def _limits(timeout: float, memory: int) -> "Limits":
+    from lecturelib.grading.limits import Limits
+
+    if not 0 < timeout < math.inf:
+        raise ValueError(f"--timeout is in seconds and must be more than 0, got {timeout:g}")
+    if memory < 1:
+        raise ValueError(f"--memory is in MB and must be at least 1, got {memory}")
+    return Limits(call_seconds=timeout, memory_mb=memory)
 
 
 def _grade(

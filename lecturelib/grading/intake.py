@@ -109,7 +109,7 @@ def find_submissions(source: Path, exercise: str | None = None, *, out: Path | N
     else:
         raise IntakeError(f"{source} is not a folder, a zip or a notebook")
     entries = _identified(files)
-    if not entries:
+    if not entries or all(file.kind == "folder" for file in files):
         raise IntakeError(f"there is no notebook (.ipynb) in {source}")
     return _one_for_each_student(entries, exercise)
 

@@ -22,11 +22,13 @@ class JournalError(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What makes two results comparable: the same exercise, the same tests, the same inputs."""
+    """What makes two results comparable: the same exercise, the same tests, the same inputs, the same limits."""
 
     exercise: str
     rubric: str  # SHA-256 of the rubric's source
     seed: int
+    timeout: float
+    memory: int
 
 
 class Journal:
@@ -38,9 +40,12 @@ class Journal:
     """
 
     def __init__(self, folder: Path, run: Run) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / FILE_NAME
-        self._file = open(self.path, "a+b")  # noqa: SIM115 - held open, and with it the lock, until close
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = open(self.path, "a+b")  # noqa: SIM115 - held open, and with it the lock, until close
+        except OSError as error:
+            raise OSError(f"the results cannot go to {folder}: {error.strerror}; give another --out") from error
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -128,5 +133,5 @@ def held_run(folder: Path) -> Run | None:
     try:
         with open(folder / FILE_NAME, "rb") as file:
             return Run(**json.loads(file.readline())["run"])
-    except (FileNotFoundError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -204,9 +204,10 @@ def dask_pool(address: str) -> Iterator[Executor]:
     except ImportError as error:
         raise ValueError("--dask needs Dask: pip install 'lecturelib[grading]'") from error
     url = urlsplit(address if "://" in address else f"tcp://{address}")
+    if url.scheme not in ("tcp", "tls") or not url.hostname or not url.port:
+        raise ValueError(f"--dask takes the address of a scheduler, such as tcp://host:8786, got {address!r}")
     try:
-        if url.scheme in ("tcp", "tls") and url.hostname and url.port:  # a refusal comes at once; Dask would go on
-            socket.create_connection((url.hostname, url.port), timeout=10).close()
+        socket.create_connection((url.hostname, url.port), timeout=10).close()  # a refusal at once; Dask would go on
         client = Client(address, timeout="60s", set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise ValueError(f"no Dask scheduler answers at {address}: {error}") from error

@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 import lecturelib
+from lecturelib.cli import main
+from lecturelib.grading.journal import Journal
 from lecturelib.grading.worker import kernel, seccomp
 
 ROOT = Path(lecturelib.__file__).parent.parent
@@ -250,20 +252,50 @@ def test_two_graders_on_one_folder_keep_out_of_each_others_way(folder, whole, tm
         (".", (), "no notebook"),
         ("some", ("--exercise", "large"), "no rubric for 'large'"),
         ("some", ("--workers", "0"), "--workers must be at least 1, got 0"),
-        ("some", ("--memory", "-1"), "memory_mb must be positive"),
+        ("some", ("--memory", "-1"), "--memory is in MB and must be at least 1, got -1"),
+        ("some", ("--timeout", "nan"), "--timeout is in seconds and must be more than 0, got nan"),
+        ("some", ("--out", "some/ada.ipynb"), "the results cannot go to some/ada.ipynb: File exists"),
+        ("some", ("--gradescope-zip", "absent/x.zip"), "No such file or directory: 'absent/x.zip'"),
         ("some", ("--rubrics", "absent"), "no rubrics in absent"),
         ("some", ("--dask", "tcp://127.0.0.1:9"), "no Dask scheduler answers"),
+        ("some", ("--dask", "nonsense"), "such as tcp://host:8786, got 'nonsense'"),
     ],
 )
-def test_mistakes_of_the_user_are_one_line_and_exit_code_2(tmp_path, source, options, said):
+def test_mistakes_of_the_user_are_one_line_and_exit_code_2(tmp_path, monkeypatch, source, options, said):
     (tmp_path / "some").mkdir()
     if source == "some":
         (tmp_path / "some" / "ada.ipynb").write_text(notebook(RIGHT))
+    monkeypatch.chdir(tmp_path)
     done = grade(tmp_path / source, tmp_path / "out", *options)
     assert done.returncode == 2, done.stderr
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "out").exists() or not journal(tmp_path / "out")
+
+
+def test_full_disk_is_exit_code_5_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    for i in range(4):
+        (source / f"s{i}.ipynb").write_text(notebook(("def double(x):\n    return 2 * x",)))
+    asked = command(source, out, "--seed", "5", exercise="trivial")[3:]
+    record = Journal.record
+
+    def full_after_two(self, key, result):
+        if len(self) == 2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        record(self, key, result)
+
+    monkeypatch.setattr(Journal, "record", full_after_two)
+    assert main(asked) == 5
+    said = capsys.readouterr().err
+    assert "No space left on device" in said
+    assert "the same command goes on" in said
+    held = journal(out)
+    monkeypatch.setattr(Journal, "record", record)
+    assert main(asked) == 0
+    assert journal(out)[:2] == held
+    assert len(verdicts(out)) == 4
 
 
 def without_namespaces() -> None:

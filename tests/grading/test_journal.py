@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from lecturelib.grading.journal import Journal, JournalError, Run, held_run
 
-RUN = Run(exercise="08_attention_layer", rubric="abc", seed=7)
+RUN = Run(exercise="08_attention_layer", rubric="abc", seed=7, timeout=10, memory=1024)
 
 
 def test_results_are_read_back(tmp_path):
@@ -42,13 +43,14 @@ def test_journal_cut_at_any_byte_keeps_every_whole_result(tmp_path):
             assert json.loads(journal.result("next")) == {"score": 9}
 
 
-def test_another_seed_or_rubric_is_refused_and_loses_nothing(tmp_path):
+def test_another_seed_or_limit_is_refused_and_loses_nothing(tmp_path):
     with Journal(tmp_path, RUN) as journal:
         journal.record("ada", '{"score": 1}')
     before = (tmp_path / "journal.jsonl").read_bytes()
-    other = Run(exercise=RUN.exercise, rubric=RUN.rubric, seed=8)
     with pytest.raises(JournalError, match=r"seed 7, not 8.*another --out"):
-        Journal(tmp_path, other)
+        Journal(tmp_path, replace(RUN, seed=8))
+    with pytest.raises(JournalError, match=r"timeout 10, not 20.*another --out"):
+        Journal(tmp_path, replace(RUN, timeout=20))
     assert (tmp_path / "journal.jsonl").read_bytes() == before
 
 

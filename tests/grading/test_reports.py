@@ -197,6 +197,7 @@ def test_gradescope_zip_has_scripts_that_bash_reads(tmp_path):
     rubric_file.write_text("rubric = None\n")
     archive = zipfile.ZipFile(io.BytesIO(autograder_zip(rubric_file)))
     assert archive.read("exercise") == b"99_small"
+    assert any(line.startswith("torch") for line in archive.read("requirements.txt").decode().splitlines())
     assert archive.read("rubrics/99_small.py") == b"rubric = None\n"
     assert "lecturelib/grading/rubric.py" in archive.namelist()
     for script in ("setup.sh", "run_autograder"):

@@ -15,7 +15,7 @@ from lecturelib.grading.notebook import NotebookError
 from lecturelib.grading.results import SubmissionResult
 from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, grade_all, local_pool
 
-RUN = Run(exercise="e", rubric="r", seed=1)
+RUN = Run(exercise="e", rubric="r", seed=1, timeout=10, memory=1024)
 
 
 def fake_grade(student: str, notebook: bytes) -> str:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import tomllib
 import zipfile
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
@@ -68,6 +69,7 @@ def _requirements() -> list[str]:
     """What lecturelib itself needs, without the extras for the book and for development."""
     try:
         needed = requires("lecturelib") or []
-    except PackageNotFoundError as error:
-        raise ValueError("install lecturelib first (pip install --editable .), so that its needs are known") from error
+    except PackageNotFoundError:  # run from a checkout
+        project = tomllib.loads((Path(lecturelib.__file__).parent.parent / "pyproject.toml").read_text("utf-8"))
+        return project["project"]["dependencies"]
     return [requirement for requirement in needed if "extra ==" not in requirement]
