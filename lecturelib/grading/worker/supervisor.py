@@ -22,10 +22,10 @@ _LOOK_EVERY_MS = 50
 
 def main(grader: socket.socket, notebook: socket.socket, fence: confinement.Fence, job: dict[str, Any]) -> None:
     """Set the submission up, then serve the grader until it hangs up. Never returns."""
-    if confinement.LINUX:
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)
-        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # orphans come to us also without a process namespace
     confinement.separate(fence, job["limits"]["scratch_mb"])
+    if confinement.LINUX:
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # not before: an ordinary user's /proc/self then is closed to him too
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # orphans come to us also without a process namespace
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:

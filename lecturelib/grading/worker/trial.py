@@ -7,11 +7,13 @@ from typing import Any
 
 from lecturelib.grading.worker import confinement
 
+_SCRATCH_MB = 1
 _TRIAL_LIMITS = {"total_seconds": 10, "file_mb": 1, "open_files": 64, "processes": 16, "memory_mb": 256}
 
 
 def attempt(fence: confinement.Fence, plan: dict[str, Any]) -> dict[str, bool]:
     """Confine this process as a submission is confined; for each attempt, whether it was refused."""
+    confinement.separate(fence, _SCRATCH_MB)
     confinement.confine(fence, plan["trial_user"], _TRIAL_LIMITS)
     return {
         "read a file of the grader's": _refused(lambda: open(plan["bait"]).close()),

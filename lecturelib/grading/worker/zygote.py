@@ -63,14 +63,15 @@ def warm_up(imports: list[str]) -> None:
     torch.set_num_threads(1)
     importlib.import_module("lecturelib.grading.worker.rehearsal").rehearse()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the grader's to handle
-    load([*imports, "lecturelib.grading.worker.supervisor"])
+    importlib.import_module("lecturelib.grading.worker.supervisor")
+    load(imports)
 
 
 def load(imports: list[str]) -> None:
-    """Import modules for every submission from now on; one that is not installed is the notebook's to miss."""
+    """Import modules for every submission from now on; what cannot be loaded is the notebook's to find out."""
     missing = [name for name in imports if name not in sys.modules]
     for name in missing:
-        with contextlib.suppress(ModuleNotFoundError):
+        with contextlib.suppress(Exception):  # of whatever kind: a library that was installed badly
             importlib.import_module(name)
     if missing:
         gc.collect()
@@ -87,16 +88,22 @@ def prove(fence: confinement.Fence, plan: dict[str, Any]) -> dict[str, Any]:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        told: dict[str, Any] = {}
         try:
-            os.write(writing, json.dumps(attempt(fence, plan)).encode())
+            told = attempt(fence, plan)
+        except OSError as error:
+            told = {"failed": f"a submission cannot be confined: {error}"}
         finally:
+            os.write(writing, json.dumps(told).encode())
             os._exit(0)
     os.close(writing)
     with open(reading) as stream:
-        text = stream.read()
+        refused = json.loads(stream.read() or "{}")
     os.waitpid(child, 0)
+    if "failed" in refused:
+        raise OSError(refused["failed"])
     return {
-        "refused": json.loads(text or "{}"),
+        "refused": refused,
         "namespaces": fence.namespaces,
         "own_user": fence.own_user or fence.user_namespace,
         "landlock": fence.landlock,
