@@ -17,7 +17,7 @@ from lecturelib.grading.limits import Limits
 from lecturelib.grading.notebook import NotebookError, parse_notebook
 from lecturelib.grading.results import SubmissionResult
 from lecturelib.grading.sandbox import Sandbox
-from lecturelib.grading.tiers import Tier
+from lecturelib.grading.tiers import SandboxFailed, Tier
 
 if TYPE_CHECKING:
     from lecturelib.grading.rubric import Rubric
@@ -49,22 +49,29 @@ class Grader:
         return _rubric(self.exercise, self.source)
 
     def __call__(self, student: str, notebook: bytes) -> str:
-        """Grade one notebook; the result as JSON. Whatever is in the notebook, this returns a result."""
-        box = _sandbox(self.limits, self.require_tier)
-        from lecturelib.grading.runner import run
+        """Grade one notebook; the result as JSON. Whatever is in the notebook, this returns a result.
 
-        start = time.perf_counter()
-        rubric = self.rubric
+        `SandboxFailed` is not about the notebook: whoever tries again gets a new sandbox.
+        """
         with _ONE_AT_A_TIME:
+            box = _sandbox(self.limits, self.require_tier)
+            from lecturelib.grading.runner import run
+
+            start = time.perf_counter()
+            rubric = self.rubric
             try:
                 parsed = parse_notebook(notebook)
+                with box.open(parsed) as submission:
+                    tests = run(rubric, submission, seed=self.seed)
+                    notes = submission.notes
             except NotebookError as error:
                 return SubmissionResult(
                     submission=student, rubric=rubric.name, seed=self.seed, reason=str(error)
                 ).to_json()
-            with box.open(parsed) as submission:
-                tests = run(rubric, submission, seed=self.seed)
-                notes = submission.notes
+            except SandboxFailed:
+                _sandbox.cache_clear()
+                box.close()
+                raise
         return SubmissionResult(
             submission=student,
             rubric=rubric.name,

@@ -20,6 +20,7 @@ from lecturelib.grading.calls import Call, Gradients, Opaque, Raised, Reply
 from lecturelib.grading.limits import Allowance, Limits
 from lecturelib.grading.notebook import Notebook
 from lecturelib.grading.submission import CallCrashed, CallTimeout, Submission, SubmissionError
+from lecturelib.grading.tiers import SandboxFailed
 
 _STATUS_SECONDS = 60.0  # for process 1, which is ours, to answer on a busy machine
 
@@ -80,7 +81,11 @@ class Running:
                 raise self._lost
             ours, theirs = socket.socketpair()
             with theirs:
-                status = self._ask("call", theirs.fileno())
+                try:
+                    status = self._ask("call", theirs.fileno())
+                except SandboxFailed:
+                    ours.close()
+                    raise
             if status["alive"]:
                 return ours
             ours.close()
@@ -148,9 +153,9 @@ class Running:
                 if not chunk:
                     raise ConnectionResetError
                 line += chunk
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError) as error:
             self.close()
-            return {"alive": False, "reason": "its process 1 is gone"}
+            raise SandboxFailed(f"process 1 of the submission is gone: {error or type(error).__name__}") from error
         status = json.loads(line)
         self.peak_mb, self._computed = max(self.peak_mb, status["peak_mb"]), status["cpu_seconds"]
         return status

@@ -11,6 +11,7 @@ from lecturelib.grading.compare import Mismatch, assert_close
 from lecturelib.grading.results import Outcome, Picture, TestResult
 from lecturelib.grading.rubric import GraderTest, Mistake, Rubric
 from lecturelib.grading.submission import LocalSubmission, MissingName, StudentError, Submission, SubmissionError
+from lecturelib.grading.tiers import SandboxFailed
 
 LONGEST_MESSAGE = 3_000
 
@@ -112,6 +113,8 @@ def _attempt(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(generator.initial_seed())  # what a test draws globally is reproducible too
             test.function(submission, generator)
+    except SandboxFailed:
+        raise  # says nothing about the answer
     except Mismatch as error:
         return "fail", str(error), error.picture
     except AssertionError as error:

@@ -28,8 +28,8 @@ references, expected values, seeds, other students' work, and the instructor's m
    memory; no network; limits that the kernel enforces. Process 1 of that namespace runs no student code, and when it
    ends the kernel kills the rest. It ends when our socket to it closes, also if the grader is killed.
 6. What is left: a hole in the kernel that is reachable through the system calls we do not refuse; time: a submission
-   can use all that `Limits` gives it, and can dimly observe how busy the machine is; and one bit for each of
-   `IMPORTS_BY_WORD`: whether an earlier submission had the word.
+   can use all that `Limits` gives it, and can dimly observe how busy the machine is; and one bit for each module of
+   `IMPORTS_BY_WORD`: whether an earlier submission had a word for it.
 """
 
 import json
@@ -49,7 +49,7 @@ from typing import TYPE_CHECKING, Any
 
 from lecturelib.grading.limits import Limits
 from lecturelib.grading.notebook import Notebook, parse_notebook, read_notebook
-from lecturelib.grading.tiers import TIERS, Proof, Tier, TierError, require
+from lecturelib.grading.tiers import TIERS, Proof, SandboxFailed, Tier, TierError, require
 
 if TYPE_CHECKING:  # it loads torch, which the zygote should be the first to do
     from lecturelib.grading.remote import RemoteSubmission
@@ -60,9 +60,10 @@ _START_SECONDS = 120.0
 # user ids that no distribution hands out: above systemd's container range, below the sign bit
 _FIRST_USER, _USERS = 1_879_048_192, 200_000_000
 WARM_IMPORTS = ("torch.nn.functional", "numpy", "math", "dataclasses", "collections")
-# Loaded for the first notebook that has the word: either takes a second, and its memory makes every later fork dearer.
-# An optimizer's first step loads torch's compiler.
-IMPORTS_BY_WORD = {"matplotlib": "matplotlib.pyplot", "optim": "torch._dynamo"}
+# Loaded for the first notebook that has such a word, because each of its calls would load it anew and take seconds; not
+# before, because its memory makes every fork dearer.
+_NEEDS_COMPILER = ("optim", "checkpoint", "compile", "torch.func", "profiler", "dispatch", "flop_", "flex_")
+IMPORTS_BY_WORD = {"matplotlib": "matplotlib.pyplot", **dict.fromkeys(_NEEDS_COMPILER, "torch._dynamo")}
 
 
 class Sandbox:
@@ -94,9 +95,10 @@ class Sandbox:
         self._lock = threading.Lock()
 
     def __enter__(self) -> "Sandbox":
-        self._bait_folder = tempfile.TemporaryDirectory(prefix="lecturelib-")
-        os.chmod(self._bait_folder.name, 0o755)
-        self._bait = Path(self._bait_folder.name, "bait")
+        self._folder = tempfile.TemporaryDirectory(prefix="lecturelib-")
+        os.chmod(self._folder.name, 0o755)
+        self._bait, self._home = Path(self._folder.name, "bait"), Path(self._folder.name, "home")
+        self._home.mkdir(mode=0o755)
         self._bait.write_text("readable by everybody, except from inside the sandbox")
         try:
             reason = "" if sys.platform == "linux" else "not Linux"
@@ -131,8 +133,8 @@ class Sandbox:
         from lecturelib.grading.remote import RemoteSubmission, Running
 
         text = "\n".join(source for _, source in notebook.cells)
-        imports = [module for word, module in IMPORTS_BY_WORD.items() if word in text]
-        return RemoteSubmission(Running(partial(self.fork, imports), notebook, self.limits))
+        imports = dict.fromkeys(module for word, module in IMPORTS_BY_WORD.items() if word in text)
+        return RemoteSubmission(Running(partial(self.fork, tuple(imports)), notebook, self.limits))
 
     def fork(self, imports: Sequence[str] = ()) -> tuple[socket.socket, socket.socket]:
         """A new, empty submission: the socket to its process 1, and the one that takes its notebook.
@@ -145,7 +147,12 @@ class Sandbox:
         user = _FIRST_USER + secrets.randbelow(_USERS)
         job = json.dumps({"user": user, "limits": asdict(self.limits), "imports": list(imports)}).encode()
         with their_control, their_cells, self._lock:
-            socket.send_fds(self._control, [job], [their_control.fileno(), their_cells.fileno()])
+            try:
+                socket.send_fds(self._control, [job], [their_control.fileno(), their_cells.fileno()])
+            except OSError as error:
+                control.close()
+                cells.close()
+                raise SandboxFailed(f"the process that submissions are forked from is gone: {error}") from error
         return control, cells
 
     def wait_until_warm(self) -> None:
@@ -166,7 +173,7 @@ class Sandbox:
     def close(self) -> None:
         """End the zygote and with it every submission."""
         self._end()
-        self._bait_folder.cleanup()
+        self._folder.cleanup()
 
     def _end(self) -> None:
         if self._process is not None:
@@ -209,7 +216,7 @@ class Sandbox:
             ],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
-            env=_environment(namespaces),
+            env=_environment("/scratch" if namespaces else str(self._home)),
             cwd="/",
             start_new_session=True,
         )
@@ -231,8 +238,7 @@ class Sandbox:
         return ""
 
 
-def _environment(namespaces: bool) -> dict[str, str]:
-    home = "/scratch" if namespaces else "/nonexistent"
+def _environment(home: str) -> dict[str, str]:
     return {
         "HOME": home,
         "TMPDIR": home,

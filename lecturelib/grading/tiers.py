@@ -20,6 +20,10 @@ class TierError(RuntimeError):
     """This machine cannot confine submissions as well as was required."""
 
 
+class SandboxFailed(RuntimeError):
+    """A process of ours in the sandbox has ended, which is no submission's fault: it is to be graded again."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Proof:
     """What the zygote has in force, and for each thing tried from inside whether it was refused."""

@@ -209,6 +209,33 @@ def test_killed_at_any_moment_the_same_command_completes(folder, whole, tmp_path
     assert reports(out) == reports(whole)
 
 
+def test_sandbox_that_is_killed_costs_nobody_a_point(tmp_path):
+    """The rubric does it, once, in the middle of a submission: it runs where the grader runs, and may."""
+    rubrics, source, out = tmp_path / "rubrics", tmp_path / "in", tmp_path / "out"
+    rubrics.mkdir()
+    source.mkdir()
+    strike = f"""
+    import os
+    from lecturelib.grading.worker.supervisor import descendants
+    try:
+        os.mkdir({str(tmp_path / "done")!r})
+    except FileExistsError:
+        pass
+    else:
+        for process in descendants(os.getpid()):
+            os.kill(process, 9)
+"""
+    name = "def doubles(submission, rng):\n"
+    (rubrics / "trivial.py").write_text((RUBRICS / "trivial.py").read_text().replace(name, name + strike))
+    for student in ("ada", "bo", "cy"):
+        (source / f"{student}.ipynb").write_text(notebook(("def double(x):\n    return 2 * x",)))
+    done = grade(source, out, "--rubrics", str(rubrics), exercise="trivial")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "done").exists()
+    assert points(out) == {"ada": 1, "bo": 1, "cy": 1}
+    assert len(verdicts(out)) == 3
+
+
 def test_ctrl_c_ends_with_130_and_the_same_command_goes_on(tmp_path):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()

@@ -1,6 +1,8 @@
 """What an honest submission, and an honest machine, may expect of the sandbox."""
 
 import ast
+import os
+import signal
 import threading
 from pathlib import Path
 
@@ -12,9 +14,11 @@ import lecturelib.grading
 from lecturelib.grading import callbacks
 from lecturelib.grading.limits import Limits
 from lecturelib.grading.notebook import Notebook
+from lecturelib.grading.runner import run
 from lecturelib.grading.sandbox import IMPORTS_BY_WORD, Sandbox
 from lecturelib.grading.submission import CallCrashed, CallTimeout, MissingName, StudentError
-from lecturelib.grading.tiers import Proof, TierError, require
+from lecturelib.grading.tiers import Proof, SandboxFailed, TierError, require
+from lecturelib.grading.worker import supervisor
 
 GRADING = Path(lecturelib.grading.__file__).parent
 
@@ -302,12 +306,38 @@ def test_worker_imports_only_what_may_be_seen_inside():
 def test_what_takes_long_to_load_is_there_before_a_notebook_that_names_it(limits):
     with Sandbox(limits) as own:
         seen = []
-        backwards = [module[::-1] for module in IMPORTS_BY_WORD.values()]  # so that asking does not name them
-        for words in ("", "import torch.optim", "import matplotlib", ""):
+        modules = dict.fromkeys(IMPORTS_BY_WORD.values())
+        backwards = [module[::-1] for module in modules]  # so that asking does not name them
+        for words in ("", "from torch.utils.checkpoint import checkpoint", "import matplotlib", ""):
             source = f"import sys\nloaded = [name[::-1] in sys.modules for name in {backwards}]\n{words}"
             with own.open(cells(source)) as submission:
                 seen.append(submission.value("loaded"))
     assert seen == [[False, False], [False, True], [True, True], [True, True]]
+
+
+def test_library_that_cannot_be_loaded_is_the_notebooks_to_find_out(limits, monkeypatch):
+    monkeypatch.setitem(IMPORTS_BY_WORD, "windows", "asyncio.windows_events")  # refuses to be imported elsewhere
+    with Sandbox(limits, imports=()) as own, own.open(cells("def ok():\n    return 1", "import windows")) as submission:
+        assert submission.ok() == 1
+
+
+def test_zygote_that_is_killed_is_nobodys_wrong_answer(limits, rubric, write_notebook, honest):
+    with Sandbox(limits, imports=()) as own, own.open(write_notebook(honest)) as submission:
+        for process in supervisor.descendants(own._process.pid):
+            os.kill(process, signal.SIGKILL)
+        with pytest.raises(SandboxFailed, match="process 1 of the submission is gone"):
+            run(rubric, submission, seed=1)
+        own._process.wait()
+        with pytest.raises(SandboxFailed, match="forked from is gone"):
+            own.open(write_notebook(honest))
+
+
+def test_what_libraries_keep_without_namespaces_goes_with_the_sandbox(limits):
+    with Sandbox(limits, "reduced", imports=()) as low:
+        with low.open(cells("import os, matplotlib\nhome = os.environ['MPLCONFIGDIR']")) as submission:
+            home = Path(submission.value("home"))
+        assert list(home.glob("fontlist*"))
+    assert not home.exists()
 
 
 def test_tier_here_is_full_and_described(box):
