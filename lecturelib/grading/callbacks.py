@@ -6,6 +6,7 @@ arguments can still make of a reference, `within_bounds` stops.
 """
 
 import contextlib
+import copy
 import resource
 import signal
 import sys
@@ -72,7 +73,13 @@ class References:
             raise Malformed(f"more than {MOST_QUESTIONS} questions to references in one call")
         if not isinstance(question, dict):
             raise Malformed("a question that is not a dict")
-        do = {"call": self._call, "build": self._build, "use": self._use, "backward": self._backward}
+        do = {
+            "call": self._call,
+            "build": self._build,
+            "use": self._use,
+            "backward": self._backward,
+            "across": self._across,
+        }
         try:
             handler = do[question["do"]]
         except (KeyError, TypeError):
@@ -91,12 +98,12 @@ class References:
 
     def _call(self, question: dict[str, Any]) -> dict[str, Any]:
         function = _chosen(self._callables, question, "callable")
-        args, kwargs = _arguments(question)
+        args, kwargs = self._arguments(question)
         return self._keep(question, function(*args, **kwargs))
 
     def _build(self, question: dict[str, Any]) -> dict[str, Any]:
         build = _chosen(self._callables, question, "callable")
-        args, kwargs = _arguments(question)
+        args, kwargs = self._arguments(question)
         if len(self._objects) >= MOST_KEPT:
             raise Malformed(f"more than {MOST_KEPT} objects of references in one call")
         if isinstance(build, type) and issubclass(build, nn.Module):
@@ -117,6 +124,7 @@ class References:
             },
             "parameters": dict(module.named_parameters()) if module else {},
             "buffers": dict(module.named_buffers()) if module else {},
+            "parts": _parts(module) if module else {},
         }
 
     def _use(self, question: dict[str, Any]) -> dict[str, Any]:
@@ -124,7 +132,7 @@ class References:
         method = question.get("method")
         if method != "__call__" and method not in _public_methods(made):
             raise Malformed("a method that the reference does not have")
-        args, kwargs = _arguments(question)
+        args, kwargs = self._arguments(question)
         if not isinstance(made, nn.Module):
             return self._keep(question, (made if method == "__call__" else getattr(made, method))(*args, **kwargs))
         state = question.get("state")
@@ -134,15 +142,43 @@ class References:
         named = {f"inner.{name}": tensor for name, tensor in state.items()}
         return self._keep(question, torch.func.functional_call(_Method(made, method), named, args, kwargs))
 
+    def _arguments(self, question: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args, kwargs = question.get("args"), question.get("kwargs")
+        if not isinstance(args, tuple) or not isinstance(kwargs, dict) or not all(isinstance(k, str) for k in kwargs):
+            raise Malformed("arguments that are not a tuple and a dict")
+        return self._with_modules(args), self._with_modules(kwargs)
+
+    def _with_modules(self, value: Any) -> Any:
+        """The value, with our own module, in the student's state, wherever it names one that we built."""
+        if isinstance(value, dict) and value.keys() == {"reference object", "state"}:
+            made, state = _chosen(self._objects, value, "reference object"), value["state"]
+            if not isinstance(made, nn.Module) or not isinstance(state, dict):
+                raise Malformed("an argument that is no module of ours with its state")
+            module = copy.deepcopy(made)
+            shapes = {name: tensor.shape for name, tensor in (*module.named_parameters(), *module.named_buffers())}
+            if {name: getattr(tensor, "shape", None) for name, tensor in state.items()} != shapes:
+                raise Malformed("a state that does not fit the module it was given for")
+            for name, tensor in state.items():
+                path, _, leaf = name.rpartition(".")
+                owner = module.get_submodule(path)
+                delattr(owner, leaf)
+                setattr(owner, leaf, tensor)  # no parameter of its own, so that gradients reach the student's
+            return module
+        if isinstance(value, dict):
+            return {key: self._with_modules(item) for key, item in value.items()}
+        if isinstance(value, list | tuple):
+            return type(value)(self._with_modules(item) for item in value)
+        return value
+
     def _keep(self, question: dict[str, Any], value: Any) -> dict[str, Any]:
         inputs = [tensor for tensor in tensors(question) if tensor.requires_grad]
         if not inputs:
-            return {"value": plain(value), "graph": -1}
+            return {"value": plain(value), "graph": -1, "link": None}
         if len(self._graphs) >= MOST_KEPT:
             raise Malformed(f"more than {MOST_KEPT} differentiable results of references in one call")
         outputs = [tensor for tensor in tensors(value) if tensor.is_floating_point()]
         self._graphs.append((inputs, outputs))
-        return {"value": plain(value), "graph": len(self._graphs) - 1}
+        return {"value": plain(value), "graph": len(self._graphs) - 1, "link": _link(outputs)}
 
     def _backward(self, question: dict[str, Any]) -> dict[str, Any]:
         inputs, outputs = _chosen(self._graphs, question, "graph")
@@ -158,6 +194,16 @@ class References:
             [o for o, _ in pairs], inputs, [g.to(o.dtype) for o, g in pairs], retain_graph=True, allow_unused=True
         )
         return {"value": list(found)}
+
+    def _across(self, question: dict[str, Any]) -> dict[str, Any]:
+        """What a gradient by the linked output is by the output that it was computed from."""
+        _, outputs = _chosen(self._graphs, question, "graph")
+        link, gradient = _link(outputs), question.get("gradient")
+        if link is None or not isinstance(gradient, Tensor) or gradient.shape != outputs[link[0]].shape:
+            raise Malformed("a gradient that goes across no link of ours")
+        late, early = (outputs[index] for index in link)
+        (found,) = torch.autograd.grad(late, early, gradient.to(late.dtype), retain_graph=True)
+        return {"value": found}
 
 
 @contextlib.contextmanager
@@ -209,11 +255,29 @@ def _chosen(things: list[Any], question: dict[str, Any], key: str) -> Any:
     return things[number]
 
 
-def _arguments(question: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    args, kwargs = question.get("args"), question.get("kwargs")
-    if not isinstance(args, tuple) or not isinstance(kwargs, dict) or not all(isinstance(name, str) for name in kwargs):
-        raise Malformed("arguments that are not a tuple and a dict")
-    return args, kwargs
+def _link(outputs: list[Tensor]) -> tuple[int, int] | None:
+    """Which output was computed from which other, if there is one such pair: an LSTM's h from its c."""
+    pairs = [
+        (late, early)
+        for late, o in enumerate(outputs)
+        for early, e in enumerate(outputs)
+        if o is not e and o.requires_grad and e.requires_grad
+        if torch.autograd.grad(o.sum(), e, retain_graph=True, allow_unused=True)[0] is not None
+    ]
+    return pairs[0] if len(pairs) == 1 else None
+
+
+def _parts(module: nn.Module) -> dict[str, tuple[Any, ...]]:
+    """PyTorch's own layers inside a module, and what they are made with: a student's code may call them one by one."""
+    parts: dict[str, tuple[Any, ...]] = {}
+    for name, part in module.named_modules():
+        if type(part) is nn.Linear:
+            parts[name] = ("Linear", part.in_features, part.out_features, part.bias is not None)
+        elif type(part) is nn.LayerNorm:
+            parts[name] = ("LayerNorm", part.normalized_shape, part.eps, part.elementwise_affine, part.bias is not None)
+        elif type(part) is nn.Embedding:
+            parts[name] = ("Embedding", part.num_embeddings, part.embedding_dim, part.padding_idx)
+    return parts
 
 
 def _public_methods(made: Any) -> list[str]:

@@ -191,7 +191,7 @@ def _gradients(
     inputs = [t for t in tensors((args, kwargs)) if t.is_floating_point()]
     for tensor in inputs:
         tensor.requires_grad_()
-    value = function(*args, **kwargs)
+    value = function(*_inside_a_graph(args), **_inside_a_graph(kwargs))
     outputs = [t for t in tensors(value) if t.is_floating_point()]
     weights = [torch.ones_like(t) for t in outputs] if upstream is None else list(tensors(upstream))
     pairs = zip(outputs, weights, strict=True) if len(outputs) == len(weights) else ()  # no tensor, no gradient
@@ -204,6 +204,17 @@ def _gradients(
         inputs=tuple(plain(tensor.grad) for tensor in inputs),
         parameters={name: plain(parameter.grad) for name, parameter in named.items()},
     )
+
+
+def _inside_a_graph(value: Any) -> Any:
+    """The value with a differentiable copy of each tensor, as one layer gets it from another: `+=` works on it."""
+    if isinstance(value, Tensor):
+        return value.clone() if value.requires_grad else value
+    if isinstance(value, dict):
+        return {key: _inside_a_graph(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_inside_a_graph(item) for item in value)
+    return value
 
 
 def _ready(namespace: Mapping[str, Any], value: Any) -> Any:

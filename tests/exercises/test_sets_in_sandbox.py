@@ -43,6 +43,17 @@ def test_sandbox_gives_the_solution_full_points_and_a_blank_none(box: Sandbox, p
     assert {r.outcome for r in grade(box, paths, paths.exercise)} == {"missing"}
 
 
+@each_set
+def test_sandbox_charges_a_broken_name_to_no_test_that_only_needs_it(box: Sandbox, paths: Paths) -> None:
+    tests = load_rubric(paths.rubric).tests
+    for name in {name for test in tests for name in test.needs}:
+        above = {test.name for test in tests if name in test.needs}
+        exercises = tuple({test.exercise for test in tests if test.name in above})
+        broken = f"class {name}:\n    def __new__(cls, *args, **kwargs):\n        raise ValueError('broken')"
+        lost = [r for r in grade(box, paths, paths.solution, broken, exercises) if not r.passed and r.name in above]
+        assert [(name, r.name, r.message) for r in lost] == []
+
+
 @pytest.mark.slow
 @each_set
 def test_sandbox_judges_every_answer_as_the_kernel_does(box: Sandbox, paths: Paths) -> None:

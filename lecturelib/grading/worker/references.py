@@ -2,7 +2,8 @@
 
 The reference's code never comes here: its arguments go out, its result comes in, and gradients take the same way back.
 A class that is a `torch.nn.Module` becomes a module with the reference's parameters, which the student's code can list,
-load and train like any other; only its `forward` is elsewhere.
+load and train like any other, and with PyTorch's own layers where the reference has them; only its `forward` is
+elsewhere. Given to another reference as an argument, it goes out as its number and its state.
 """
 
 import socket
@@ -50,12 +51,18 @@ _ERRORS: dict[str, type[Exception]] = {
 
 def differentiable(grader: Grader, question: dict[str, Any]) -> Any:
     """Ask, and connect the floating-point tensors of the answer to those of the question for autograd."""
+    question = _without_modules(question)
     inputs = [tensor for tensor in tensors(question) if tensor.requires_grad]
     if not inputs or not torch.is_grad_enabled():
         return grader.ask(question)["value"]
     kept: list[Any] = []
-    outputs = _Asked.apply(grader, question, kept, *inputs)
-    return _with_tensors(kept[0], iter(outputs))
+    outputs = list(_Asked.apply(grader, question, kept, *inputs))
+    value, graph, link = kept
+    if link:
+        late, early = link
+        inside, outputs[early] = outputs[early], outputs[early].view_as(outputs[early])
+        outputs[late] = _Across.apply(grader, graph, outputs[late], inside, outputs[early])
+    return _with_tensors(value, iter(outputs))
 
 
 class _Asked(torch.autograd.Function):
@@ -65,13 +72,28 @@ class _Asked(torch.autograd.Function):
     def forward(ctx: Any, grader: Grader, question: dict[str, Any], kept: list[Any], *inputs: Tensor) -> Any:
         answer = grader.ask(question)
         ctx.grader, ctx.graph, ctx.count = grader, answer["graph"], len(inputs)
-        kept.append(answer["value"])
+        kept += [answer["value"], answer["graph"], answer["link"]]
         return tuple(tensor for tensor in tensors(answer["value"]) if tensor.is_floating_point())
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         question = {"do": "backward", "graph": ctx.graph, "gradients": [g.detach() for g in gradients]}
         return (None, None, None, *ctx.grader.ask(question)["value"])
+
+
+class _Across(torch.autograd.Function):
+    """An output that was computed from another: its gradient by that one is there to be asked for, and counts once."""
+
+    @staticmethod
+    def forward(ctx: Any, grader: Grader, graph: int, late: Tensor, inside: Tensor, early: Tensor) -> Tensor:
+        ctx.grader, ctx.graph = grader, graph
+        return late.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        question = {"do": "across", "graph": ctx.graph, "gradient": gradients[0].detach()}
+        by_early = ctx.grader.ask(question)["value"]
+        return None, None, gradients[0], -by_early, by_early  # the grader's way back goes through `early` already
 
 
 class ReferenceModule(nn.Module):
@@ -87,6 +109,9 @@ class ReferenceModule(nn.Module):
         self._object, self._methods = made["object"], made["methods"]
         for name, value in made["attributes"].items():
             setattr(self, name, value)
+        for path, (kind, *sizes) in made["parts"].items():
+            owner, leaf = _owner(self, path)
+            owner.add_module(leaf, getattr(nn, kind)(*sizes))
         for name, tensor in made["parameters"].items():
             owner, leaf = _owner(self, name)
             owner.register_parameter(leaf, nn.Parameter(tensor.detach(), requires_grad=tensor.requires_grad))
@@ -98,9 +123,11 @@ class ReferenceModule(nn.Module):
         return self._use("__call__", args, kwargs)
 
     def _use(self, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        state = {**dict(self.named_parameters()), **dict(self.named_buffers())}
         question = {"do": "use", "object": self._object, "method": method, "args": args, "kwargs": kwargs}
-        return differentiable(self._grader, {**question, "state": state, "training": self.training})
+        return differentiable(self._grader, {**question, "state": self._all_state(), "training": self.training})
+
+    def _all_state(self) -> dict[str, Tensor]:
+        return {**dict(self.named_parameters()), **dict(self.named_buffers())}
 
     def __getattr__(self, name: str) -> Any:
         if not name.startswith("_") and name in self.__dict__.get("_methods", ()):
@@ -138,6 +165,17 @@ def _owner(module: nn.Module, dotted: str) -> tuple[nn.Module, str]:
             module.add_module(part, nn.Module())
         module = module.get_submodule(part)
     return module, leaf
+
+
+def _without_modules(value: Any) -> Any:
+    """The value, with the number and state of every module that is the grader's in its place."""
+    if isinstance(value, ReferenceModule):
+        return {"reference object": value._object, "state": value._all_state()}
+    if isinstance(value, dict):
+        return {key: _without_modules(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_without_modules(item) for item in value)
+    return value
 
 
 def _with_tensors(value: Any, replacements: Iterator[Tensor]) -> Any:

@@ -851,7 +851,7 @@ def assert_walks(submission, rng, sizes, batch, length):
     points=2,
     visible=True,
     hint="Embed the token at its position, go through the blocks with their caches, norm, head.",
-    needs=("attend", "block_step"),
+    needs=("attend", "EncoderBlock", "block_step"),
 )
 def steps_equal_reading_all_at_once(submission, rng):
     assert_walks(submission, rng, (11, 8, 12, 3, 2, 20), 2, 3)
@@ -862,7 +862,7 @@ def steps_equal_reading_all_at_once(submission, rng):
     points=2,
     visible=False,
     hint="More blocks, one row, up to max_len.",
-    needs=("attend", "block_step"),
+    needs=("attend", "EncoderBlock", "block_step"),
 )
 def steps_equal_reading_all_at_once_in_a_deeper_model(submission, rng):
     assert_walks(submission, rng, (9, 5, 8, 2, 3, 12), 1, 5)
