@@ -146,6 +146,40 @@ def segment(word, merges):
     return tokens
 
 
+# wrong bpe: stops at pairs that occur once
+# hint: You stop when no pair occurs twice
+def learn_merges(words, num_merges):
+    pieces, merges = {w: list(w) for w in words}, []
+    while len(merges) < num_merges:
+        counts = Counter()
+        for w, piece in pieces.items():
+            for p in itertools.pairwise(piece):
+                counts[p] += words[w]
+        if not counts or max(counts.values()) < 2:
+            break
+        merges.append(min(counts, key=lambda p: (-counts[p], p)))
+        pieces = {w: join_pair(piece, merges[-1]) for w, piece in pieces.items()}
+    return merges
+
+
+# wrong bpe: counts without overlaps
+# hint: Overlaps count
+def learn_merges(words, num_merges):
+    pieces, merges = {w: list(w) for w in words}, []
+    while len(merges) < num_merges:
+        counts = Counter()
+        for w, piece in pieces.items():
+            i = 0
+            while i < len(piece) - 1:
+                counts[piece[i], piece[i + 1]] += words[w]
+                i += 2 if piece[i : i + 2] == piece[i + 1 : i + 3] else 1
+        if not counts:
+            break
+        merges.append(min(counts, key=lambda p: (-counts[p], p)))
+        pieces = {w: join_pair(piece, merges[-1]) for w, piece in pieces.items()}
+    return merges
+
+
 # right bpe: a counter over tuples, joined by regular expressions that respect token borders
 def join_text(text, pair):
     pattern = r"(?<!\S)" + re.escape(" ".join(pair)) + r"(?!\S)"
@@ -349,6 +383,36 @@ def attend(query, key, value, num_heads, mask=None):
     return F.scaled_dot_product_attention(q, k, v, attn_mask=mask).reshape(query.shape)
 
 
+# wrong encoder_block: heads of features that are not neighbours
+# hint: A head is made of *neighbouring* features
+def attend(query, key, value, num_heads, mask=None):
+    b, length, d = query.shape
+    q, k, v = (x.reshape(b, -1, d // num_heads, num_heads).permute(0, 3, 1, 2) for x in (query, key, value))
+    return F.scaled_dot_product_attention(q, k, v, mask).permute(0, 2, 3, 1).reshape(b, length, d)
+
+
+# wrong encoder_block: masks the weights
+# hint: so the weights that are left no longer sum to 1
+def attend(query, key, value, num_heads, mask=None):
+    q, k, v = (x.unflatten(-1, (num_heads, -1)).transpose(1, 2) for x in (query, key, value))
+    weights = (q @ k.mT / math.sqrt(q.shape[-1])).softmax(-1)
+    if mask is not None:
+        weights = weights.masked_fill(~mask, 0)
+    return (weights @ v).transpose(1, 2).flatten(2)
+
+
+# wrong encoder_block: the first head's mask for all heads
+# hint: You use the first head's mask for all
+def attend(query, key, value, num_heads, mask=None):
+    heads = []
+    for q, k, v in zip(*(x.chunk(num_heads, dim=-1) for x in (query, key, value)), strict=True):
+        scores = q @ k.mT / math.sqrt(q.shape[-1])
+        if mask is not None:
+            scores = scores.masked_fill(~(mask if mask.dim() == 2 else mask[:, 0]), -1e9)
+        heads.append(scores.softmax(-1) @ v)
+    return torch.cat(heads, dim=-1)
+
+
 # wrong encoder_block: post-norm
 # hint: the wiring of 2017
 class EncoderBlock(EncoderBlock):
@@ -402,6 +466,15 @@ class EncoderBlock(EncoderBlock):
         n = self.norm1(x)
         x = x + self.output(attend(self.query(n), self.key(n), self.value(n), self.num_heads, mask))
         return x + self.contract(F.relu(self.expand(self.norm2(x))))
+
+
+# wrong encoder_block: the tanh approximation of GELU
+# hint: This is the tanh approximation
+class EncoderBlock(EncoderBlock):
+    def forward(self, x, mask=None):
+        n = self.norm1(x)
+        x = x + self.output(attend(self.query(n), self.key(n), self.value(n), self.num_heads, mask))
+        return x + self.contract(nn.GELU(approximate="tanh")(self.expand(self.norm2(x))))
 
 
 # wrong encoder_block: forgets the output projection
@@ -629,6 +702,31 @@ def stepwise_outputs(block, x, memory):
     return torch.cat([block(x[:, : len(m)], memory, m)[:, -1:] for m in masks], dim=1)
 
 
+# wrong stepwise: a mask of numbers
+# hint: Your mask holds numbers
+def parallel_outputs(block, x, memory):
+    return block(x, memory, torch.ones(x.shape[1], x.shape[1]).tril())
+
+
+# wrong stepwise: cuts the memory too
+# hint: The memory is there from the start
+def stepwise_outputs(block, x, memory):
+    rows = []
+    for t in range(1, x.shape[1] + 1):
+        rows.append(block(x[:, :t], memory[:, :t], torch.ones(t, t).tril().bool())[:, -1])
+    return torch.stack(rows, dim=1)
+
+
+# wrong stepwise: reads its own outputs
+# hint: You append the block's *output* to the prefix
+def stepwise_outputs(block, x, memory):
+    seen, rows = x[:, :1], []
+    for t in range(1, x.shape[1] + 1):
+        rows.append(block(seen, memory, torch.ones(t, t).tril().bool())[:, -1:])
+        seen = torch.cat([seen, rows[-1]], dim=1)
+    return torch.cat(rows, dim=1)
+
+
 # wrong stepwise: the prefix has no mask
 # hint: Mask the prefix as well
 def stepwise_outputs(block, x, memory):
@@ -663,6 +761,14 @@ def attention_step(query, key, value, cache):
     return out, (torch.cat([cache[0], key], 2), torch.cat([cache[1], value], 2))
 
 
+# wrong stepwise: is_causal with one query
+# hint: takes your one query for the *first* of the text
+def attention_step(query, key, value, cache):
+    if cache is not None:
+        key, value = torch.cat([cache[0], key], dim=2), torch.cat([cache[1], value], dim=2)
+    return F.scaled_dot_product_attention(query, key, value, is_causal=True), (key, value)
+
+
 # wrong stepwise: puts the newest in front
 # hint: the newest key in front
 def attention_step(query, key, value, cache):
@@ -683,6 +789,17 @@ def influence(block, x, memory, mask):
     return torch.stack(rows)
 
 
+# wrong stepwise: changes an input by a constant
+# hint: Layer norm takes the mean away again
+def influence(block, x, memory, mask):
+    before, reached = block(x, memory, mask), torch.zeros(x.shape[1], x.shape[1], dtype=torch.bool)
+    for j in range(x.shape[1]):
+        moved = x.clone()
+        moved[:, j] += 1.0
+        reached[:, j] = (block(moved, memory, mask) - before).abs().amax(dim=(0, 2)) > 1e-5
+    return reached
+
+
 # wrong stepwise: forgets the mask in the influence
 # hint: everything seems to influence everything
 def influence(block, x, memory, mask):
@@ -701,6 +818,17 @@ def influence(block, x, memory, mask):
         (g,) = torch.autograd.grad(y[:, i].square().sum(), x, retain_graph=True)
         rows.append(g.abs().amax(dim=(0, 2)) > 1e-5)
     return torch.stack(rows)
+
+
+# right stepwise: influence by the whole Jacobian, and the mask by its name
+def parallel_outputs(block, x, memory):
+    place = torch.arange(x.shape[1])
+    return block(x, memory, mask=place[:, None] >= place)
+
+
+def influence(block, x, memory, mask):
+    jacobian = torch.autograd.functional.jacobian(lambda x: block(x, memory, mask), x)  # (B, T, D, B, T, D)
+    return jacobian.abs().amax(dim=(0, 2, 3, 5)) > 1e-5
 
 
 # right stepwise: loops that fill tensors, and a cache that is a list

@@ -287,6 +287,33 @@ def cutmix(images, targets, boxes, partner):
     return mixed, labels
 
 
+# wrong mixing: a negative side
+# hint: has a negative height or width after clipping
+def cutmix(images, targets, boxes, partner):
+    height, width = images.shape[2:]
+    mixed, labels = images.clone(), targets.clone()
+    for i, (top, bottom, left, right) in enumerate(boxes.tolist()):
+        top, bottom, left, right = max(top, 0), min(bottom, height), max(left, 0), min(right, width)
+        if bottom > top and right > left:
+            mixed[i, :, top:bottom, left:right] = images[partner[i], :, top:bottom, left:right]
+        share = (bottom - top) * (right - left) / (height * width)
+        labels[i] = (1 - share) * targets[i] + share * targets[partner[i]]
+    return mixed, labels
+
+
+# wrong mixing: pastes in place
+# hint: a box brings along what was pasted before
+def cutmix(images, targets, boxes, partner):
+    height, width = images.shape[2:]
+    labels = targets.clone()
+    for i, (top, bottom, left, right) in enumerate(boxes.tolist()):
+        rows, columns = slice(max(top, 0), max(bottom, 0)), slice(max(left, 0), max(right, 0))
+        images[i, :, rows, columns] = images[partner[i], :, rows, columns]
+        share = images[i, 0, rows, columns].numel() / (height * width)
+        labels[i] = (1 - share) * targets[i] + share * targets[partner[i]]
+    return images, labels
+
+
 # right mixing: masks for the whole batch
 def mixup(images, targets, keep, partner):
     return (
@@ -423,6 +450,20 @@ def expected_depth(rates):
     return len(rates) - sum(rates)
 
 
+# right depth: a generator of rates, and the branch added in place
+def depth_rates(last, num_layers):
+    return (last * layer / max(num_layers - 1, 1) for layer in range(num_layers))
+
+
+def residual(x, branch, keep, rate, training):
+    x += branch * (keep.reshape(-1, *[1] * (x.dim() - 1)) / (1 - rate) if training else 1)
+    return x
+
+
+def expected_depth(rates):
+    return torch.tensor([1 - rate for rate in rates]).sum()
+
+
 # right depth: row by row
 def depth_rates(last, num_layers):
     step = last / (num_layers - 1) if num_layers > 1 else 0.0
@@ -494,6 +535,14 @@ def interpolate_positions(table, old, new, num_prefix=1):
     grid = table[num_prefix:].reshape(*old, -1).permute(2, 0, 1)[None]
     grid = F.interpolate(grid, size=tuple(new), mode="bicubic", align_corners=False)
     return torch.cat([table[:num_prefix], grid.reshape(-1, table.shape[1])])
+
+
+# wrong positions: mixed up there and back
+# hint: mixes features with places both times
+def interpolate_positions(table, old, new, num_prefix=1):
+    grid = table[num_prefix:].view(1, -1, *old)
+    grid = torch.nn.functional.interpolate(grid, size=new, mode="bicubic", align_corners=False)
+    return torch.cat([table[:num_prefix], grid.view(-1, table.shape[1])])
 
 
 # wrong positions: one prefix token, whatever is asked

@@ -21,6 +21,14 @@ def partition(x, size):
     return torch.stack(found)
 
 
+# wrong windows: the batch behind the windows
+# hint: B stays in front
+def partition(x, size):
+    batch, rows, columns, d_model = x.shape
+    x = x.reshape(batch, rows // size, size, columns // size, size, d_model)
+    return torch.einsum("brmcnd->rcbmnd", x).reshape(-1, size * size, d_model)
+
+
 # wrong windows: transposed inside
 # hint: Inside a window your patches run down the columns
 def partition(x, size):
@@ -112,6 +120,27 @@ def merge_patches(x, weight):
     x = F.layer_norm(x, x.shape[-1:])
     x = torch.cat([x[:, i::2, j::2] for j in (0, 1) for i in (0, 1)], dim=-1)
     return F.linear(x, weight)
+
+
+# wrong merging: the variance of a sample
+# hint: Your variance divides by n − 1
+def merge_patches(x, weight):
+    y = torch.cat([x[:, ::2, ::2], x[:, 1::2, ::2], x[:, ::2, 1::2], x[:, 1::2, 1::2]], dim=-1)
+    return (y - y.mean(-1, keepdim=True)) / (y.var(-1, keepdim=True) + 1e-5).sqrt() @ weight.T
+
+
+# wrong merging: ε beside the square root
+# hint: Is your ε inside the square root?
+def merge_patches(x, weight):
+    y = torch.cat([x[:, ::2, ::2], x[:, 1::2, ::2], x[:, ::2, 1::2], x[:, 1::2, 1::2]], dim=-1)
+    return (y - y.mean(-1, keepdim=True)) / (y.std(-1, keepdim=True, correction=0) + 1e-5) @ weight.T
+
+
+# wrong merging: no ε
+# hint: The ε is missing
+def merge_patches(x, weight):
+    y = torch.cat([x[:, ::2, ::2], x[:, 1::2, ::2], x[:, ::2, 1::2], x[:, 1::2, 1::2]], dim=-1)
+    return (y - y.mean(-1, keepdim=True)) / y.var(-1, keepdim=True, correction=0) ** 0.5 @ weight.T
 
 
 # wrong merging: no norm
@@ -285,6 +314,14 @@ def shift_mask(rows, columns, size, shift):
     return windows[:, None, :] == windows[:, :, None]
 
 
+# wrong shift: always half a window
+# hint: Your mask is for a shift of M // 2
+def shift_mask(rows, columns, size, shift):
+    down, across = torch.arange(rows) >= rows - size // 2, torch.arange(columns) >= columns - size // 2
+    piece = partition((2 * down[:, None].int() + across.int())[None, ..., None], size).squeeze(-1)
+    return piece[:, :, None] == piece[:, None, :]
+
+
 # wrong shift: adds the numbers
 # hint: Two of your four pieces have the same number
 def shift_mask(rows, columns, size, shift):
@@ -423,6 +460,18 @@ def stage_costs(side, d_model, num_layers, size):
         feed_forward = s * s * (d * 4 * d + 4 * d * d)
         result.append(depth * (attention_cost(s, s, d, size) + feed_forward))
     return result
+
+
+# right cost: tensors of one number, and the stages from a generator
+def attention_cost(rows, columns, d_model, size=None):
+    n = torch.tensor(rows * columns, dtype=torch.float64)
+    return 4 * n * d_model**2 + 2 * n * d_model * (n if size is None else size**2)
+
+
+def stage_costs(side, d_model, num_layers, size):
+    for layers in num_layers:
+        yield layers * (attention_cost(side, side, d_model, size) + 8 * side**2 * d_model**2)
+        side, d_model = side // 2, 2 * d_model
 
 
 # right cost: as one formula, in floats

@@ -160,6 +160,45 @@ def crosses_words(words, num_merges):
 
 
 @rubric.mistake(
+    "learn_merges", "You stop when no pair occurs twice. Go on until num_merges, or until no word has a pair left."
+)
+def stops_at_rare_pairs(words, num_merges):
+    class Stop(Exception):
+        pass
+
+    def choose(counts):
+        found.append(most_frequent(counts))
+        if counts[found[-1]] < 2:
+            raise Stop
+        return found[-1]
+
+    found = []
+    try:
+        learn(words, num_merges, choose=choose)
+    except Stop:
+        found.pop()
+    return found
+
+
+@rubric.mistake("learn_merges", "Overlaps count: there are two pairs 'a a' in 'aaa'.")
+def counts_without_overlaps(words, num_merges):
+    def choose(counts):
+        apart = Counter()
+        for word, symbols in spelled.items():
+            last = None
+            for place, pair in enumerate(pairs_of(symbols)):
+                if last != (place - 1, pair):
+                    apart[pair] += words[word]
+                    last = (place, pair)
+        best = most_frequent(apart)
+        spelled.update({word: join(symbols, best) for word, symbols in spelled.items()})
+        return best
+
+    spelled = {word: list(word) for word in words}
+    return learn(words, num_merges, choose=choose)
+
+
+@rubric.mistake(
     "segment", "You look for the longest known token. Apply the merges in the order in which they were learned."
 )
 def longest_first(word, merges):
@@ -246,6 +285,7 @@ def stops_when_nothing_is_left(submission, rng):
     for word in words:
         assert_close(submission.segment(word, merges), [word], what=f"segment({word!r}), a word of the text")
     assert_learns(submission, {"a": 3}, 5)
+    assert_learns(submission, {"aaa": 1, "bca": 1}, 9)  # no pair but one occurs twice
 
 
 # 2. The label-smoothed loss
@@ -430,6 +470,33 @@ def merged_without_transposing(query, key, value, num_heads, mask=None):
     return heads.reshape(query.shape)  # (B, T, D)
 
 
+@rubric.mistake(
+    "attend",
+    "A head is made of *neighbouring* features: unflatten D to (H, Dh), in this order. Yours takes every H-th.",
+)
+def heads_of_strided_features(query, key, value, num_heads, mask=None):
+    heads = (x.unflatten(-1, (-1, num_heads)).permute(0, 3, 1, 2) for x in (query, key, value))  # (B, H, T, Dh)
+    return dot_product_attention(*heads, mask).permute(0, 2, 3, 1).flatten(2)  # (B, T, D)
+
+
+@rubric.mistake(
+    "attend",
+    "You multiply by the mask after the softmax, so the weights that are left no longer sum to 1. Fill the *scores* "
+    "with −∞ before it.",
+)
+def masks_after_the_softmax(query, key, value, num_heads, mask=None):
+    heads = [split(x, num_heads) for x in (query, key, value)]
+    _, weights = dot_product_attention(*heads, need_weights=True)
+    return merge((weights if mask is None else weights * mask) @ heads[2])
+
+
+@rubric.mistake(
+    "attend", "You use the first head's mask for all. It broadcasts to (B, H, Tq, Tk): each head may have its own."
+)
+def one_mask_for_all_heads(query, key, value, num_heads, mask=None):
+    return attend(query, key, value, num_heads, mask[:, :1] if mask is not None and mask.dim() == 4 else mask)
+
+
 class EncoderBlock(nn.Module):
     """The right block in small pieces, so that a mistake can change one."""
 
@@ -516,6 +583,12 @@ class WithReLU(EncoderBlock):
         return self.contract(torch.relu(self.expand(x)))
 
 
+@rubric.mistake("EncoderBlock", "This is the tanh approximation of GELU. Take F.gelu as it comes.")
+class WithTanhGELU(EncoderBlock):
+    def think(self, x):
+        return self.contract(F.gelu(self.expand(x), approximate="tanh"))
+
+
 @rubric.mistake("EncoderBlock", "Without a GELU between them, expand and contract are one linear map.")
 class WithoutActivation(EncoderBlock):
     def think(self, x):
@@ -564,6 +637,10 @@ def attend_works_in_every_head(submission, rng):
     mask = padding_mask(torch.tensor([5, 2]), 5)[:, None]  # (B, 1, 1, Tk)
     got, want = (f(query, key, value, 2, mask) for f in (submission.attend, attend))
     assert_close(got, want, what="attend with a padding mask (B, 1, 1, Tk)")
+    mask = torch.rand(2, 3, 3, 5, generator=rng) < 0.5
+    mask[..., :1] |= ~mask.any(-1, keepdim=True)  # every query has some key that it may see
+    got, want = (f(query, key, value, 3, mask) for f in (submission.attend, attend))
+    assert_close(got, want, what="attend with a mask for every head (B, H, Tq, Tk)")
 
 
 @rubric.test(
@@ -826,6 +903,11 @@ def blind_to_itself(block, x, memory):
     return block(x, memory, causal(x).tril(-1))
 
 
+@rubric.mistake("parallel_outputs", "Your mask holds numbers. Masks are boolean, True = may attend: .bool(), or ==.")
+def mask_of_numbers(block, x, memory):
+    return block(x, memory, causal(x).float())
+
+
 @rubric.mistake(
     "stepwise_outputs",
     "Without the mask, earlier tokens look at later ones inside the prefix; from the second block on that shows. "
@@ -856,11 +938,39 @@ def keeps_the_first(block, x, memory):
     return torch.cat([block(prefix, memory, causal(prefix))[:, :1] for prefix in prefixes], dim=1)  # (B, T, D)
 
 
+@rubric.mistake("stepwise_outputs", "The memory is there from the start: every step gets all of it, only x is cut.")
+def cuts_the_memory(block, x, memory):
+    prefixes = (x[:, : t + 1] for t in range(x.shape[1]))
+    outputs = [block(part, memory[:, : part.shape[1]], causal(part))[:, -1:] for part in prefixes]
+    return torch.cat(outputs, dim=1)  # (B, T, D)
+
+
+@rubric.mistake(
+    "stepwise_outputs",
+    "You append the block's *output* to the prefix. The next token is given: step t reads x[:, : t + 1].",
+)
+def reads_its_own_outputs(block, x, memory):
+    prefix = x[:, :1]
+    for _ in range(x.shape[1]):
+        prefix = torch.cat([prefix, block(prefix, memory, causal(prefix))[:, -1:]], dim=1)  # (B, 1 + t, D)
+    return prefix[:, 1:]
+
+
 @rubric.mistake("attention_step", "The new token must see itself: append its key and value before you attend.")
 def appends_too_late(query, key, value, cache):
     _, after = attention_step(query, key, value, cache)
     keys, values = after if cache is None else cache
     return dot_product_attention(query, keys, values), after
+
+
+@rubric.mistake(
+    "attention_step",
+    "is_causal=True takes your one query for the *first* of the text, so it sees the first key alone. All in the cache "
+    "is past: no mask is needed.",
+)
+def takes_itself_for_the_first(query, key, value, cache):
+    _, (keys, values) = attention_step(query, key, value, cache)
+    return dot_product_attention(query, keys[:, :, :1], values[:, :, :1]), (keys, values)
 
 
 @rubric.mistake("attention_step", "The cache forgets: return all keys and values so far, not the newest alone.")
@@ -906,6 +1016,17 @@ def influence_without_the_mask(block, x, memory, mask):
     return influence(block, x, memory, None)
 
 
+@rubric.mistake(
+    "influence",
+    "You add the same number to every feature. Layer norm takes the mean away again, so attention never notices. "
+    "Change the features differently, by random numbers for example.",
+)
+def changes_only_the_mean(block, x, memory, mask):
+    before = block(x, memory, mask)
+    shifts = torch.eye(x.shape[1])[:, None, :, None]  # (T, 1, T, 1)
+    return torch.stack([any_change(before, block(x + shift, memory, mask)) for shift in shifts], dim=1)  # (T, T)
+
+
 class Stack:
     """Decoder blocks one after the other, with random weights: what the tests pass as `block`."""
 
@@ -947,8 +1068,10 @@ def stepwise_equals_parallel(submission, rng):
 )
 def cached_steps_equal_the_masked_whole(submission, rng):
     query, key, value = (draw(rng, 2, 3, 6, 4) for _ in range(3))
-    want, cache = dot_product_attention(query, key, value, causal_mask(6)), None
-    for t in range(6):
+    want = dot_product_attention(query, key, value, causal_mask(6))
+    cache = key[:, :, :3], value[:, :, :3]
+    for t in (3, *range(6)):  # once from the middle of a text, then all of it
+        cache = cache if t else None
         now = slice(t, t + 1)
         answer = submission.attention_step(query[:, :, now], key[:, :, now], value[:, :, now], cache)
         assert isinstance(answer, tuple | list), "return a pair: the output, then the cache"

@@ -335,6 +335,30 @@ def box_too_large(images, targets, boxes, partner):
     return cutmix(images, targets, boxes + torch.tensor([0, 1, 0, 1]), partner)
 
 
+@rubric.mistake(
+    "cutmix",
+    "A box that lies wholly outside has a negative height or width after clipping, and you multiply it. At least 0.",
+)
+def negative_sides(images, targets, boxes, partner):
+    mixed, _ = cutmix(images, targets, boxes, partner)
+    height, width = images.shape[2:]
+    rows = boxes[:, 1].clamp(max=height) - boxes[:, 0].clamp(min=0)
+    columns = boxes[:, 3].clamp(max=width) - boxes[:, 2].clamp(min=0)
+    return mixed, blend(targets, 1 - (rows * columns).to(targets.dtype) / (height * width), partner)
+
+
+@rubric.mistake(
+    "cutmix",
+    "You paste into the pictures you are still cutting from, so a box brings along what was pasted before. Paste "
+    "into a copy.",
+)
+def pastes_what_was_pasted(images, targets, boxes, partner):
+    mixed = images.clone()
+    for i, pasted in enumerate(inside(boxes, *images.shape[2:])):
+        mixed[i] = torch.where(pasted, mixed[partner[i]], mixed[i])
+    return mixed, cutmix(images, targets, boxes, partner)[1]
+
+
 def assert_mixed(got, want):
     assert isinstance(got, tuple | list), "return a pair: the pictures, then the labels"
     assert len(got) == 2, f"return a pair, the pictures and the labels; you return {len(got)} things"
@@ -367,10 +391,15 @@ def boxes_are_clipped(submission, rng):
     assert_mixed(submission.cutmix(*given), cutmix(*given))
 
 
-@rubric.test("mixing", points=1, visible=False, hint="An empty box pastes nothing; a picture may be its own partner.")
+@rubric.test(
+    "mixing",
+    points=1,
+    visible=False,
+    hint="A box that is empty or lies outside pastes nothing; a picture may be its own partner.",
+)
 def edge_cases_of_boxes(submission, rng):
-    boxes = torch.tensor([[2, 2, 1, 4], [0, 1, 0, 1], [1, 3, 6, 11]])
-    given = draw(rng, 3, 1, 4, 6), draw_targets(rng, 3, 5), boxes, torch.tensor([0, 2, 1])
+    boxes = torch.tensor([[2, 2, 1, 4], [0, 1, 0, 1], [1, 3, 6, 11], [0, 2, 8, 9], [5, 7, -9, -2]])
+    given = draw(rng, 5, 1, 4, 6), draw_targets(rng, 5, 3), boxes, torch.tensor([0, 2, 1, 0, 2])
     assert_mixed(submission.cutmix(*given), cutmix(*given))
 
 
@@ -563,6 +592,17 @@ def features_scrambled(table, old, new, num_prefix=1):
 def features_scrambled_back(table, old, new, num_prefix=1):
     flat = stretched(table[num_prefix:], old, new).T
     return torch.cat([table[:num_prefix], flat.reshape(-1, table.shape[1])])
+
+
+@rubric.mistake(
+    "interpolate_positions",
+    "A plain reshape, there and back, mixes features with places both times. D must move in front before you "
+    "interpolate, and to the end after it.",
+)
+def features_scrambled_both_ways(table, old, new, num_prefix=1):
+    cells = table[num_prefix:].reshape(1, table.shape[1], *old)
+    cells = F.interpolate(cells, size=tuple(new), mode="bicubic", align_corners=False)
+    return torch.cat([table[:num_prefix], cells.reshape(-1, table.shape[1])])
 
 
 @rubric.mistake("interpolate_positions", "Rows and columns are swapped: the grid is read down the columns.")

@@ -68,6 +68,17 @@ def dilated(x, size):
 
 
 @rubric.mistake(
+    "partition",
+    "Your batch comes after the windows. All windows of the first picture come before those of the second: B stays in "
+    "front.",
+)
+def windows_before_the_batch(x, size):
+    batch, rows, columns, d_model = x.shape
+    x = x.view(batch, rows // size, size, columns // size, size, d_model)
+    return x.permute(1, 3, 0, 2, 4, 5).reshape(-1, size * size, d_model)  # (windows · B, M · M, D)
+
+
+@rubric.mistake(
     "reverse", "A reshape alone lays the windows out as strips. Undo each step of `partition`, last one first."
 )
 def strips_back(windows, size, rows, columns):
@@ -149,6 +160,31 @@ def norm_first(x, weight):
     return join_neighbours(F.layer_norm(x, x.shape[-1:])) @ weight.T
 
 
+def normalised(joined, spread):
+    return (joined - joined.mean(-1, keepdim=True)) / spread(joined.var(-1, keepdim=True, correction=0))
+
+
+@rubric.mistake(
+    "merge_patches", "Your variance divides by n − 1, as torch.var and torch.std do by themselves. A layer norm's by n."
+)
+def variance_of_a_sample(x, weight):
+    numbers = 4 * x.shape[-1]
+    joined = join_neighbours(x)
+    return normalised(joined, lambda variance: (variance * numbers / (numbers - 1) + 1e-5).sqrt()) @ weight.T
+
+
+@rubric.mistake(
+    "merge_patches", "Is your ε inside the square root? It is √(variance + ε), which shows where the numbers are small."
+)
+def epsilon_outside(x, weight):
+    return normalised(join_neighbours(x), lambda variance: variance.sqrt() + 1e-5) @ weight.T
+
+
+@rubric.mistake("merge_patches", "The ε is missing: √(variance + 10⁻⁵). It shows where the numbers are small.")
+def no_epsilon(x, weight):
+    return normalised(join_neighbours(x), torch.sqrt) @ weight.T
+
+
 @rubric.mistake("merge_patches", "The norm is missing.")
 def no_norm(x, weight):
     return join_neighbours(x) @ weight.T
@@ -169,12 +205,14 @@ def merges_two_by_two(submission, rng):
     assert_close(submission.merge_patches(x, weight), merge_patches(x, weight), what="the merged grid")
 
 
-@rubric.test("merging", points=1, visible=False, hint="Try another grid, and gradients.")
+@rubric.test("merging", points=1, visible=False, hint="Try another grid, small numbers, and gradients.")
 def merging_passes_gradients(submission, rng):
     x, weight, upstream = draw(rng, 3, 2, 8, 5), draw(rng, 10, 20), draw(rng, 3, 1, 4, 10)
     got = submission.merge_patches.gradients(x, weight, upstream=upstream)
     want = rubric.solution.merge_patches.gradients(x, weight, upstream=upstream)
     assert_close(got, want, rtol=1e-3, atol=1e-4)
+    x = 0.003 * x  # so small that ε shows
+    assert_close(submission.merge_patches(x, weight), merge_patches(x, weight), what="the merged grid of small numbers")
 
 
 # 3. Relative bias
@@ -340,6 +378,13 @@ def marks_the_first(rows, columns, size, shift):
 @rubric.mistake("shift_mask", "Only the rows are told apart. Columns came round too, in the windows on the right.")
 def masks_rows_only(rows, columns, size, shift):
     return mask_of((rows, columns), (size, size), (shift, 0))
+
+
+@rubric.mistake(
+    "shift_mask", "Your mask is for a shift of M // 2. Use `shift`, whatever it is; without one, hide nothing."
+)
+def always_half_a_window(rows, columns, size, shift):
+    return shift_mask(rows, columns, size, size // 2)
 
 
 @rubric.mistake(
