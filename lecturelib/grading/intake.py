@@ -240,7 +240,7 @@ def _identified(files: list[Listed]) -> list[tuple[Found, bool]]:
 def _identify(file: Listed, *, canvas: bool = True) -> Found:
     path = os.fsencode(str(file.path)).decode("utf-8", "replace")  # a name in another encoding is a name all the same
     parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..", ".")] or ["unnamed.ipynb"]
-    for part in parts:
+    for part in parts[:2]:  # deeper down it is the student who gives the names
         if match := MOODLE_NAME.fullmatch(part):
             return Found(student=match["user"], name=match["name"], path=path, load=file.load)
         if canvas and (match := CANVAS_NAME.fullmatch(part)):

@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import io
 import json
 import os
 import random
@@ -20,6 +21,7 @@ import pytest
 import lecturelib
 from lecturelib.cli import main
 from lecturelib.grading.journal import Journal
+from lecturelib.grading.reports.gradescope import autograder_zip
 from lecturelib.grading.worker import kernel, seccomp
 
 ROOT = Path(lecturelib.__file__).parent.parent
@@ -364,6 +366,28 @@ def test_canvas_zip_is_graded_under_the_platforms_ids(tmp_path):
         rows = list(csv.reader(file))
     assert [(row[1], row[-1]) for row in rows[2:]] == [("10", "7"), ("20", "6")]
     assert "handed in late" in next((tmp_path / "out" / "feedback").glob("20-*")).read_text()
+
+
+def test_gradescopes_script_writes_one_results_json(tmp_path):
+    """As in Gradescope's container, but for the place where it all lies."""
+    home = tmp_path / "autograder"
+    (home / "submission").mkdir(parents=True)
+    for name, student in {"a_1_2_small.ipynb": "cy", "b_3_4_scratch.ipynb": "ada"}.items():
+        (home / "submission" / name).write_text(notebook(HONEST[student][0]))
+    with zipfile.ZipFile(io.BytesIO(autograder_zip(RUBRICS / "small.py"))) as archive:
+        archive.extractall(home / "source")
+    (home / "venv" / "bin").mkdir(parents=True)
+    (home / "venv" / "bin" / "python").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    (home / "venv" / "bin" / "python").chmod(0o755)
+    script = (home / "source" / "run_autograder").read_text().replace("/autograder", str(home))
+    environment = {name: value for name, value in ENVIRONMENT.items() if name != "PYTHONPATH"} | {
+        "TMPDIR": str(tmp_path)
+    }
+    done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    results = json.loads((home / "results" / "results.json").read_text())
+    assert (results["score"], results["extra_data"]["out_of"]) == (6, 7)
+    assert sum(test["score"] for test in results["tests"]) == 6
 
 
 @pytest.fixture

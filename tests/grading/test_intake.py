@@ -60,6 +60,14 @@ def test_canvas_names_of_groups_and_of_anonymous_grading_are_understood(tmp_path
     ]
 
 
+def test_files_deep_in_a_students_folder_stay_theirs_whatever_their_names(tmp_path):
+    (tmp_path / "ada" / "files").mkdir(parents=True)
+    (tmp_path / "ada" / "files" / "x_10_500_08_attention_layer.ipynb").write_bytes(b"1")
+    (tmp_path / "ada" / "files" / "y_11_501_scratch.ipynb").write_bytes(b"2")
+    (ada,) = find_submissions(tmp_path, "08_attention_layer")
+    assert (ada.student, ada.load()) == ("ada", b"1")
+
+
 def test_names_that_only_look_like_canvas_names_do_not_merge_students(tmp_path):
     for student in ("ada", "bo"):
         (tmp_path / f"{student}_2026_08_attention.ipynb").write_text(student)

@@ -205,6 +205,24 @@ def test_gradescope_zip_has_scripts_that_bash_reads(tmp_path):
         subprocess.run(["bash", "-n"], input=archive.read(script), check=True)
 
 
+@pytest.mark.parametrize(("is_old", "used"), [(True, "python3.11"), (False, "python3")])
+def test_gradescope_image_gets_a_python_that_is_new_enough(tmp_path, is_old, used):
+    """Ubuntu 22.04, on which Gradescope builds, has Python 3.10."""
+    tools = {"apt-get": "", "python3": f'[ "$1" != -c ] || exit {int(is_old)}', "python3.11": "", "pip": ""}
+    for name, does in tools.items():
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@"\n{does}\n')
+        (tmp_path / name).chmod(0o755)
+    script = (
+        (Path(page.__file__).parent / "container" / "setup.sh").read_text().replace("/autograder/venv/bin/pip", "pip")
+    )
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    done = subprocess.run(["bash", "-c", script], env={"PATH": path}, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert f"apt-get install -y -qq {used} {used}-venv" in lines
+    assert f"{used} -m venv /autograder/venv" in lines
+    assert lines[-1] == "pip install --quiet --requirement /autograder/source/requirements.txt"
+
+
 def test_items_are_what_the_definition_says(rubric):
     rows = [
         graded(rubric, "a", (True, True, True, True)),
