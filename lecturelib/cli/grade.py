@@ -69,16 +69,18 @@ def run(arguments: argparse.Namespace) -> int:
     from lecturelib.grading.grader import Grader
     from lecturelib.grading.intake import find_submissions
     from lecturelib.grading.journal import Journal, JournalError, Run, held_run
-    from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, local_pool
+    from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, dask_size, local_pool
     from lecturelib.grading.tiers import TierError
 
     rubric_file = find_rubric(arguments.rubrics, arguments.exercise)
     source = rubric_file.read_text(encoding="utf-8")
     found = find_submissions(arguments.submissions, rubric_file.stem, out=arguments.out)
-    workers = arguments.workers if arguments.workers is not None else os.cpu_count() or 1
+    limits = _limits(arguments.timeout, arguments.memory)
+    workers = arguments.workers
+    if workers is None:
+        workers = dask_size(arguments.dask) if arguments.dask else os.cpu_count() or 1
     if workers < 1:
         raise ValueError(f"--workers must be at least 1, got {workers}")
-    limits = _limits(arguments.timeout, arguments.memory)
     if arguments.gradescope_zip:
         from lecturelib.grading.reports.gradescope import autograder_zip
 

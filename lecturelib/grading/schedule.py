@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import wait as wait_for_end
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from lecturelib.grading.intake import Found
@@ -26,7 +26,11 @@ from lecturelib.grading.journal import Journal
 from lecturelib.grading.notebook import NotebookError
 from lecturelib.grading.results import Graded, SubmissionResult
 
+if TYPE_CHECKING:
+    from distributed import Client
+
 MAX_TRIES_ALONE = 2
+SCHEDULER_SECONDS = 30.0  # for a scheduler to answer
 
 GradeOne = Callable[[str, bytes], str]  # (student, notebook) -> a SubmissionResult as JSON; must be picklable
 MakePool = Callable[[], AbstractContextManager[Executor]]
@@ -199,6 +203,17 @@ def local_pool(workers: int) -> Iterator[Executor]:
 @contextmanager
 def dask_pool(address: str) -> Iterator[Executor]:
     """The workers of a Dask cluster, which takes up the work of a worker that dies by itself."""
+    with _dask_client(address) as client, client.get_executor(pure=False, retries=MAX_TRIES_ALONE) as executor:
+        yield executor
+
+
+def dask_size(address: str) -> int:
+    """How many submissions a cluster grades side by side."""
+    with _dask_client(address) as client:
+        return sum(client.ncores().values()) or 1
+
+
+def _dask_client(address: str) -> "Client":
     try:
         from distributed import Client
     except ImportError as error:
@@ -207,12 +222,12 @@ def dask_pool(address: str) -> Iterator[Executor]:
     if url.scheme not in ("tcp", "tls") or not url.hostname or not url.port:
         raise ValueError(f"--dask takes the address of a scheduler, such as tcp://host:8786, got {address!r}")
     try:
-        socket.create_connection((url.hostname, url.port), timeout=10).close()  # a refusal at once; Dask would go on
-        client = Client(address, timeout="60s", set_as_default=False)
+        with socket.create_connection((url.hostname, url.port), timeout=SCHEDULER_SECONDS) as line:
+            if url.scheme == "tcp" and not line.recv(1):  # a scheduler greets; for anything else Dask waits for ever
+                raise OSError("what is there closes the connection")
+        return Client(address, timeout="60s", set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise ValueError(f"no Dask scheduler answers at {address}: {error}") from error
-    with client, client.get_executor(pure=False, retries=MAX_TRIES_ALONE) as executor:
-        yield executor
 
 
 def _prepare_worker() -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
@@ -9,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from lecturelib.grading import schedule
 from lecturelib.grading.intake import Found
 from lecturelib.grading.journal import Journal, Run
 from lecturelib.grading.notebook import NotebookError
 from lecturelib.grading.results import SubmissionResult
-from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, grade_all, local_pool
+from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, dask_size, grade_all, local_pool
 
 RUN = Run(exercise="e", rubric="r", seed=1, timeout=10, memory=1024)
 
@@ -148,8 +150,17 @@ def test_dask_gives_the_same_results_and_survives_a_killed_worker(tmp_path, clus
     )
     remote = grade(found, tmp_path / "dask", lambda: dask_pool(cluster.scheduler_address))
     assert (tmp_path / "flag").exists()
+    assert dask_size(cluster.scheduler_address) >= 1  # two, or one while the other starts again
     local = grade(found, tmp_path / "local", lambda: local_pool(2))
     assert remote == local
+
+
+def test_dask_at_a_port_where_something_else_listens_says_so(monkeypatch):
+    monkeypatch.setattr(schedule, "SCHEDULER_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"tcp://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ValueError, match=f"no Dask scheduler answers at {address}"), dask_pool(address):
+            pass
 
 
 def test_dask_without_a_scheduler_says_so():
