@@ -145,6 +145,17 @@ def test_feedback_and_items_are_accessible(rubric, tmp_path, browser, axe_source
         page.close()
 
 
+def test_pages_fit_a_phone(rubric, tmp_path, browser):
+    rows = [graded(rubric, "ada" * 30, (False, False, True, False)), graded(rubric, "bo", (True, True, True, True))]
+    for name, html in {"f": feedback_page(rubric, rows[0]), "i": items_page(rubric, rows)}.items():
+        path = tmp_path / f"{name}.html"
+        path.write_text(html, encoding="utf-8")
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        page.goto(path.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390, name
+        page.close()
+
+
 def test_file_names_are_safe_and_distinct():
     names = {file_name(student) for student in ("../../x", "x", "..\\x", "/etc/passwd", "", "é", "a" * 500, "CON")}
     assert len(names) == 8

@@ -28,6 +28,7 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .hint { background: var(--soft); border-left: 3px solid var(--line); padding: .5rem .8rem; margin: .4rem 0; }
 pre { background: var(--soft); padding: .6rem; white-space: pre-wrap; }
 svg { max-width: 100%; height: auto; }
+.wide { overflow-x: auto; } .wide td:not(.number) { min-width: 7rem; }
 """
 
 # Characters that steer text direction or the terminal: a name made of them could pose as another.
@@ -60,7 +61,7 @@ def number(value: float) -> str:
 
 
 def table(caption: str, columns: list[str], rows: list[list[str]], numeric: frozenset[int] = frozenset()) -> str:
-    """A table whose cells are already safe; columns in `numeric` are set right."""
+    """A table whose cells are already safe; columns in `numeric` are set right. On a phone it scrolls by itself."""
 
     def kind(index: int) -> str:
         return ' class="number"' if index in numeric else ""
@@ -72,6 +73,6 @@ def table(caption: str, columns: list[str], rows: list[list[str]], numeric: froz
         lines.append(f"<tr>{cells}</tr>")
     body = "\n".join(lines)
     return (
-        f"<table>\n<caption>{text(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n"
-        f"<tbody>\n{body}\n</tbody>\n</table>"
+        f'<div class="wide" role="region" aria-label="{text(caption)}" tabindex="0">\n<table>\n'
+        f"<caption>{text(caption)}</caption>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table></div>"
     )
