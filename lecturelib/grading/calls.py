@@ -52,7 +52,8 @@ class Call:
         steps: of the object, in order; without any the object itself is the result, which is not a plain value
         returns: "value", "gradients" (a `Gradients`), or "state" (the state dict after all the steps)
         upstream: for "gradients", what the result is multiplied by before summing; ones when None
-        take: the most items drawn when the result is a generator or another iterator
+        take: how many items to keep when the result is a generator, another iterator or a list; None for all of a list
+            and the first DEFAULT_TAKE of a generator
         seed: set before anything runs
     """
 
@@ -65,7 +66,7 @@ class Call:
     steps: tuple[Step, ...] = ()
     returns: Literal["value", "gradients", "state"] = "value"
     upstream: Any = None
-    take: int = DEFAULT_TAKE
+    take: int | None = None
     seed: int = 0
 
 
@@ -249,11 +250,12 @@ def tensors(value: Any) -> Iterator[Tensor]:
     return (leaf for leaf in leaves(value) if isinstance(leaf, Tensor))
 
 
-def plain(value: Any, take: int = DEFAULT_TAKE, depth: int = 0) -> Any:
+def plain(value: Any, take: int | None = None, depth: int = 0) -> Any:
     """Reduce a value to exact builtins and plain CPU tensors, by what it is and never by what it says it is.
 
-    A tensor subclass loses its overrides, an array becomes a tensor, an iterator the list of its first `take` items;
-    anything else becomes an `Opaque`.
+    A tensor subclass loses its overrides, an array becomes a tensor, an iterator the list of its first items, and
+    anything else becomes an `Opaque`. `take` is how many items to keep of an iterator, or of the list or tuple that
+    stands in its place; what is inside the items stays whole.
     """
     kind = type(value)
     if value is None or kind in (bool, int, float, str, Opaque):
@@ -274,16 +276,17 @@ def plain(value: Any, take: int = DEFAULT_TAKE, depth: int = 0) -> Any:
         return str.__str__(value)[:]
     if isinstance(value, dict):
         return {
-            plain(key, take, depth + 1): plain(item, take, depth + 1)
-            for key, item in itertools.islice(dict.items(value), take)
+            plain(key, depth=depth + 1): plain(item, depth=depth + 1)
+            for key, item in dict.items(value)
             if isinstance(key, str | int | float | bool | tuple)
         }
     if isinstance(value, tuple):
-        return tuple(plain(item, take, depth + 1) for item in itertools.islice(tuple.__iter__(value), take))
+        return tuple(plain(item, depth=depth + 1) for item in itertools.islice(tuple.__iter__(value), take))
     if isinstance(value, list):
-        return [plain(item, take, depth + 1) for item in itertools.islice(list.__iter__(value), take)]
+        return [plain(item, depth=depth + 1) for item in itertools.islice(list.__iter__(value), take)]
     if inspect.isgenerator(value) or (isinstance(value, Iterator) and not isinstance(value, nn.Module)):
-        return [plain(item, take, depth + 1) for item in itertools.islice(value, take)]
+        most = DEFAULT_TAKE if take is None else take
+        return [plain(item, depth=depth + 1) for item in itertools.islice(value, most)]
     return Opaque(type=kind.__name__)
 
 

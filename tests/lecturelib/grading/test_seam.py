@@ -85,6 +85,20 @@ def test_generator_gives_as_many_items_as_asked() -> None:
     assert student(CLASSES).naturals.take(4) == [0, 1, 2, 3]
 
 
+def test_items_of_a_generator_and_long_lists_stay_whole() -> None:
+    made = student(
+        "def pairs(n):\n"
+        "    for i in range(n):\n"
+        "        yield [i, i + 1, {'more': (i, i, i)}]\n"
+        "def table(n): return {f'word {i}': [i] for i in range(n)}\n"
+        "def listed(n): return list(range(n))\n"
+    )
+    assert made.pairs.take(1, 5) == [[0, 1, {"more": (0, 0, 0)}]]
+    assert made.listed.take(2, 5) == [0, 1]
+    assert made.listed(3000) == list(range(3000))
+    assert made.table(3000) == {f"word {i}": [i] for i in range(3000)}
+
+
 def test_value_reads_a_variable() -> None:
     assert student(CLASSES).value("best") == 0.5
 
