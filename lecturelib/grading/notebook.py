@@ -16,6 +16,7 @@ from typing import IO, Any
 MOST_BYTES = 16 << 20
 MOST_CODE = 1 << 20
 MOST_CELLS = 2_000
+MOST_NOTES = 50
 _BODY_RUNS = {"time", "capture", "timeit", "prun"}  # cell magics whose body is Python to run
 _LOOKS_MAGIC = re.compile(r"^[ \t]*[%!?]|\?[ \t]*$|=[ \t]*[!%]", re.MULTILINE)
 _LONGEST_MAGIC = 1_000
@@ -86,6 +87,8 @@ def parse_notebook(content: bytes) -> Notebook:
         runnable = _runnable(number, source, notes)
         if runnable.strip():
             cells.append((number, runnable))
+    if len(notes) > MOST_NOTES:
+        notes[MOST_NOTES:] = [f"and {len(notes) - MOST_NOTES} more like these"]
     return Notebook(cells=tuple(cells), notes=tuple(notes))
 
 
@@ -171,6 +174,8 @@ def _without_checks(tree: ast.Module) -> str:
         return ast.unparse(ast.Module(body=kept, type_ignores=[]))
     except RecursionError:
         raise NotebookError("a cell is nested too deeply to be read") from None
+    except ValueError as error:  # an integer of very many digits
+        raise NotebookError(f"a cell cannot be read: {error}") from None
 
 
 def _parsed(source: str) -> ast.Module | None:

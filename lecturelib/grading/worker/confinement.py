@@ -105,6 +105,7 @@ def _limit(fence: Fence, limits: dict[str, Any]) -> None:
         wanted[resource.RLIMIT_AS] = now + limits["memory_mb"] * megabyte
         wanted[resource.RLIMIT_MEMLOCK] = 0
         wanted[resource.RLIMIT_MSGQUEUE] = 0
+        wanted[resource.RLIMIT_SIGPENDING] = limits["processes"]
     for kind, value in wanted.items():
         _, hard = resource.getrlimit(kind)
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)

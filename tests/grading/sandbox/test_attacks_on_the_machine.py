@@ -79,6 +79,19 @@ AT_TOP_LEVEL = {
         4,
         "raised PermissionError",
     ),
+    "memory for signals that wait": (  # which no limit of memory counts
+        """
+        import ctypes, os, signal
+        libc = ctypes.CDLL(None)
+        signal.pthread_sigmask(signal.SIG_BLOCK, {40})
+        waiting = 0
+        while waiting < 10_000 and libc.sigqueue(os.getpid(), 40, None) == 0:
+            waiting += 1
+        raise OSError(f"{waiting} signals")
+        """,
+        4,
+        "raised OSError: [0-9]{1,3} signals",
+    ),
     "raising the limits": (
         "import resource\nresource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY,) * 2)",
         4,

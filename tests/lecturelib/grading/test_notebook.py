@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from lecturelib.grading.notebook import MOST_BYTES, NotebookError, parse_notebook, read_notebook
+from lecturelib.grading.notebook import MOST_BYTES, MOST_NOTES, NotebookError, parse_notebook, read_notebook
 
 
 def notebook(*sources: str | list[str], **changes: object) -> bytes:
@@ -29,6 +29,12 @@ def test_code_cells_are_read_with_their_numbers():
     read = parse_notebook(content.encode())
     assert read.cells == ((2, "x = 1\ny = 2"), (5, "z = 3"))
     assert read.notes == ()
+
+
+def test_notes_of_a_notebook_are_few_however_many_lines_are_skipped():
+    read = parse_notebook(notebook("!ls\n" * 10_000))
+    assert len(read.notes) == MOST_NOTES + 1
+    assert read.notes[-1] == "and 9950 more like these"
 
 
 def test_old_and_newer_formats_are_read_with_a_note():
@@ -57,6 +63,7 @@ def test_old_and_newer_formats_are_read_with_a_note():
         (notebook("x = 1\n" * 200_000), "more than 1 MB of code"),
         ("x = 'ä'".encode("latin-1"), "not text in UTF-8"),
         (b"[" * 200_000 + b"]" * 200_000, "nested too deeply"),
+        (notebook("load_checks()\nx = 0x" + "f" * 10_000), "a cell cannot be read"),
         (b'{"nbformat": ' + b"9" * 5000 + b"}", "not JSON"),
     ],
 )
