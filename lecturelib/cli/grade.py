@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
         with Journal(arguments.out, this_run) as journal, FaultTolerantPool(grader, make_pool, 2 * workers) as pool:
             tier = pool.ask(grader.describe_tier)
             _ = grader.rubric  # loads torch here too, meanwhile, and says what is wrong with the rubric
-            print(tier.result(), file=sys.stderr)
+            print(tier(), file=sys.stderr)
             try:
                 rows = _grade(found, arguments.out, grader, pool, journal)
             except OSError as error:

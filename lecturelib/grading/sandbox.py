@@ -91,7 +91,7 @@ class Sandbox:
         self.limits = limits or Limits()
         self._most, self._required, self._imports = tier, require_tier, imports
         self._process: subprocess.Popen[bytes] | None = None
-        self._warm = False
+        self._warm, self._tries = False, 2
         self._lock = threading.Lock()
 
     def __enter__(self) -> "Sandbox":
@@ -165,7 +165,9 @@ class Sandbox:
             self._end()
             if not self.proof.namespaces:
                 raise TierError(f"the worker does not start: {failed}") from None
-            self._start_without_namespaces(str(failed))
+            reason = self._start(namespaces=True, without="") if self._may_try_again(failed) else str(failed)
+            if self._process is None:
+                self._start_without_namespaces(reason)
             return self.wait_until_warm()
         self._control.settimeout(None)
         self._warm = True
@@ -184,6 +186,11 @@ class Sandbox:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+    def _may_try_again(self, failed: "_Failed") -> bool:
+        """A process that was killed, once, does not show that this machine can only have a weaker tier."""
+        self._tries -= 1
+        return self._tries > 0 and isinstance(failed, _Killed)
 
     def _start_without_namespaces(self, reason: str) -> None:
         problem = self._start(namespaces=False, without=f"no namespaces ({reason})" if reason else "")
@@ -228,7 +235,7 @@ class Sandbox:
         except _Failed as failed:
             ours.close()
             process.wait()
-            return str(failed)
+            return self._start(namespaces=namespaces, without=without) if self._may_try_again(failed) else str(failed)
         except BaseException:
             ours.close()
             process.kill()
@@ -260,13 +267,17 @@ class _Failed(Exception):
     """The zygote could not start as planned."""
 
 
+class _Killed(_Failed):
+    """It ended without saying why."""
+
+
 def _told(connection: socket.socket) -> dict[str, Any]:
     """The next line from the zygote, byte by byte, so that nothing of the one after it is lost."""
     line = b""
     while not line.endswith(b"\n"):
         byte = connection.recv(1)
         if not byte:
-            raise _Failed("it ended without saying why")
+            raise _Killed("it ended without saying why")
         line += byte
     told = json.loads(line)
     if "failed" in told:

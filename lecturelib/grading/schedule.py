@@ -129,9 +129,22 @@ class FaultTolerantPool:
         self._stack = ExitStack()
         self._executor = self._stack.enter_context(self._make_pool())
 
-    def ask(self, question: Callable[[], str]) -> Future[str]:
-        """Have one of the executor's processes answer a question."""
-        return self._executor.submit(question)
+    def ask(self, question: Callable[[], str]) -> Callable[[], str]:
+        """Have one of the executor's processes answer a question, before there are tasks; call what this returns for
+        the answer."""
+        future = self._executor.submit(question)
+
+        def answer() -> str:
+            nonlocal future
+            for _ in range(MAX_TRIES_ALONE):
+                try:
+                    return future.result()
+                except BrokenExecutor:
+                    self._replace()
+                    future = self._executor.submit(question)
+            return future.result()
+
+        return answer
 
     def __enter__(self) -> Self:
         return self

@@ -6,6 +6,7 @@ import socket
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,16 @@ def test_every_submission_gets_one_result_whatever_its_worker_does(tmp_path):
     assert results["link"].reason == "it is a symbolic link"
     assert results["once"].reason == ""
     assert len(results) == len(found)
+
+
+def die_once(flag: Path) -> str:
+    return str(len(fake_grade("", f"kill once {flag}".encode())) > 0)
+
+
+def test_question_is_answered_though_a_worker_dies_of_it(tmp_path):
+    with FaultTolerantPool(fake_grade, lambda: local_pool(1), 1) as pool:
+        assert pool.ask(partial(die_once, tmp_path / "flag"))() == "True"
+    assert (tmp_path / "flag").exists()
 
 
 def threads_of_torch() -> int:

@@ -332,6 +332,16 @@ def test_zygote_that_is_killed_is_nobodys_wrong_answer(limits, rubric, write_not
             own.open(write_notebook(honest))
 
 
+def test_zygote_that_is_killed_while_it_starts_is_started_again_and_not_confined_less(limits):
+    with Sandbox(limits) as own:
+        tier = own.tier
+        for process in supervisor.descendants(own._process.pid):
+            os.kill(process, signal.SIGKILL)
+        with own.open(cells("def ok():\n    return 1")) as submission:
+            assert submission.ok() == 1
+        assert own.tier == tier
+
+
 def test_what_libraries_keep_without_namespaces_goes_with_the_sandbox(limits):
     with Sandbox(limits, "reduced", imports=()) as low:
         with low.open(cells("import os, matplotlib\nhome = os.environ['MPLCONFIGDIR']")) as submission:
