@@ -50,7 +50,8 @@ class Call:
             first step
         training: put a module in training mode (torch's default) or in evaluation mode
         steps: of the object, in order; without any the object itself is the result, which is not a plain value
-        returns: "value", "gradients" (a `Gradients`), or "state" (the state dict after all the steps)
+        returns: "value", "gradients" (a `Gradients`), "state" (the state dict after all the steps), or "arguments" (the
+            positional ones, as the call left them)
         upstream: for "gradients", what the result is multiplied by before summing; ones when None
         take: how many items to keep when the result is a generator, another iterator or a list; None for all of a list
             and the first DEFAULT_TAKE of a generator
@@ -64,7 +65,7 @@ class Call:
     state: dict[str, Tensor] | None = None
     training: bool = True
     steps: tuple[Step, ...] = ()
-    returns: Literal["value", "gradients", "state"] = "value"
+    returns: Literal["value", "gradients", "state", "arguments"] = "value"
     upstream: Any = None
     take: int | None = None
     seed: int = 0
@@ -156,6 +157,9 @@ def _perform(namespace: Mapping[str, Any], call: Call) -> Any:
     else:
         function, args, kwargs = namespace[call.name], call.args, call.kwargs
     args, kwargs = _ready(namespace, args), _ready(namespace, kwargs)
+    if call.returns == "arguments":
+        plain(function(*args, **kwargs), call.take)  # a generator works only when asked
+        return plain(args, call.take)
     if call.returns != "gradients":
         return plain(function(*args, **kwargs), call.take)
     return _gradients(function, args, kwargs, call.upstream, module)

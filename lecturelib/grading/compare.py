@@ -48,6 +48,9 @@ def _compare(got: Any, want: Any, what: str, rtol: float, atol: float) -> None:
         _compare_gradients(got, want, what, rtol, atol)
     elif isinstance(want, Tensor):
         _compare_tensors(got, want, what, rtol, atol)
+    elif isinstance(want, Opaque):
+        if not isinstance(got, Opaque):
+            raise Mismatch(f"{what} should be a {want.type}, got {name_of(got)}")
     elif isinstance(want, bool) or want is None or isinstance(want, str):
         if isinstance(got, Tensor) and got.dim() == 0 and got.dtype == torch.bool:
             got = bool(got)

@@ -118,6 +118,11 @@ class FunctionHandle:
         call = Call(name=self._name, args=recipes(args), kwargs=recipes(kwargs), returns="gradients", upstream=upstream)
         return self._submission.answer(call)
 
+    def arguments_after(self, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Call, and return the positional arguments as the call left them: for a function that may not change them."""
+        call = Call(name=self._name, args=recipes(args), kwargs=recipes(kwargs), returns="arguments")
+        return self._submission.answer(call)
+
     def take(self, count: int, /, *args: Any, **kwargs: Any) -> list[Any]:
         """The first `count` items of the generator that the call returns."""
         return self._submission.answer(Call(name=self._name, args=recipes(args), kwargs=recipes(kwargs), take=count))

@@ -250,6 +250,14 @@ def bias_to_keep(share, gap):
     return float(torch.tensor(gap).float().log())
 
 
+# wrong forget_bias: writes into the old bias
+# hint: You write into the bias you were given
+def open_forget_gate(b, value):
+    hidden = b.shape[0] // 4
+    b[hidden : 2 * hidden] = value
+    return b
+
+
 # right forget_bias: by expm1, and the block through a view
 def open_forget_gate(b, value):
     new = b.detach().clone().view(4, -1)

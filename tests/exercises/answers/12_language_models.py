@@ -160,6 +160,29 @@ class GPT(nn.Module):
         return F.linear(self.norm(x), self.embedding.weight)
 
 
+# wrong gpt: positions from 1
+# hint: Your positions start at 1
+class GPT(GPT):
+    def forward(self, tokens):
+        length = tokens.shape[1]
+        places = torch.arange(1, length + 1).clamp(max=self.positions.num_embeddings - 1)
+        x = self.embedding(tokens) + self.positions(places)
+        for block in self.blocks:
+            x = block(x, torch.ones(length, length).tril().bool())
+        return self.norm(x) @ self.embedding.weight.T
+
+
+# wrong gpt: embeddings times √D
+# hint: You multiply the embeddings by √D
+class GPT(GPT):
+    def forward(self, tokens):
+        length = tokens.shape[1]
+        x = self.embedding(tokens) * self.embedding.embedding_dim**0.5 + self.positions(torch.arange(length))
+        for block in self.blocks:
+            x = block(x, torch.ones(length, length).tril().bool())
+        return self.norm(x) @ self.embedding.weight.T
+
+
 # wrong gpt: no final norm
 # hint: The final norm is missing: a pre-norm
 class GPT(nn.Module):
@@ -262,6 +285,20 @@ def filter_logits(logits, top_k=None, top_p=None):
         ranked, order = logits.sort(descending=True)
         over = ranked.softmax(-1).cumsum(-1) >= top_p
         logits = logits.masked_fill(torch.zeros_like(over).scatter(1, order, over), -torch.inf)
+    return logits
+
+
+# wrong sampling: drops the one that crosses the line, unless it is the first
+# hint: shift what you cut by one place
+def filter_logits(logits, top_k=None, top_p=None):
+    logits = logits.clone()
+    if top_k is not None:
+        logits[logits < logits.topk(min(top_k, logits.shape[-1])).values[:, -1:]] = -math.inf
+    if top_p is not None:
+        ranked, order = logits.sort(descending=True)
+        cut = ranked.softmax(-1).cumsum(-1) > top_p
+        cut[:, 0] = False
+        logits[torch.zeros_like(cut).scatter(1, order, cut)] = -math.inf
     return logits
 
 
@@ -407,6 +444,34 @@ def corrupt(tokens, chance, action, random_tokens, mask_id, pad_id):
     return inputs, torch.where(chosen, inputs, -100)
 
 
+# wrong corruption: the borders on the wrong side
+# hint: On a border you take the wrong side
+def corrupt(tokens, chance, action, random_tokens, mask_id, pad_id):
+    inputs, chosen = tokens.clone(), (chance <= 0.15) & (tokens != pad_id)
+    inputs[chosen & (action <= 0.9)] = random_tokens[chosen & (action <= 0.9)]
+    inputs[chosen & (action <= 0.8)] = mask_id
+    return inputs, torch.where(chosen, tokens, -100)
+
+
+# wrong corruption: nothing stays
+# hint: From 0.9 on a chosen token stays
+def corrupt(tokens, chance, action, random_tokens, mask_id, pad_id):
+    chosen = (chance < 0.15) & (tokens != pad_id)
+    damage = torch.where(action < 0.8, mask_id, random_tokens)
+    return torch.where(chosen, damage, tokens), torch.where(chosen, tokens, -100)
+
+
+# wrong corruption: writes into what it was given
+# hint: You write into `tokens` itself
+def corrupt(tokens, chance, action, random_tokens, mask_id, pad_id):
+    chosen = (chance < 0.15) & (tokens != pad_id)
+    targets = torch.where(chosen, tokens, -100)
+    swapped = chosen & (action >= 0.8) & (action < 0.9)
+    tokens[chosen & (action < 0.8)] = mask_id
+    tokens[swapped] = random_tokens[swapped]
+    return tokens, targets
+
+
 # right corruption: in loops
 def corrupt(tokens, chance, action, random_tokens, mask_id, pad_id):
     inputs, targets = tokens.clone(), torch.full_like(tokens, -100)
@@ -443,6 +508,32 @@ def block_step(block, x, cache=None):
     following = new if cache is None else tuple(torch.cat(pair, dim=1) for pair in zip(cache, new))
     x = x + block.output(attend(block.query(n), seen[0], seen[1], block.num_heads))
     return x + block.contract(F.gelu(block.expand(block.norm2(x)))), following
+
+
+# wrong cache: a causal mask for one query
+# hint: so it sees the first key alone
+def block_step(block, x, cache=None):
+    n = block.norm1(x)
+    keys, values = block.key(n), block.value(n)
+    if cache is not None:
+        keys, values = torch.cat([cache[0], keys], dim=1), torch.cat([cache[1], values], dim=1)
+    causal = torch.ones(1, keys.shape[1]).tril().bool()
+    x = x + block.output(attend(block.query(n), keys, values, block.num_heads, causal))
+    return x + block.contract(F.gelu(block.expand(block.norm2(x)))), (keys, values)
+
+
+# wrong cache: the given cache grows
+# hint: You append to the cache that you were given
+def block_step(block, x, cache=None):
+    n = block.norm1(x)
+    if cache is None:
+        cache = [block.key(n), block.value(n)]
+    elif isinstance(cache, tuple):
+        cache = [torch.cat([cache[0], block.key(n)], dim=1), torch.cat([cache[1], block.value(n)], dim=1)]
+    else:
+        cache[0], cache[1] = torch.cat([cache[0], block.key(n)], dim=1), torch.cat([cache[1], block.value(n)], dim=1)
+    x = x + block.output(attend(block.query(n), *cache, block.num_heads))
+    return x + block.contract(F.gelu(block.expand(block.norm2(x)))), cache
 
 
 # wrong cache: forgets the past
@@ -484,6 +575,27 @@ def gpt_step(model, tokens, caches=None):
         x, cache = block_step(block, x, None if caches is None else caches[i])
         new.append(cache)
     return model.norm(x)[:, 0] @ model.embedding.weight.T, new
+
+
+# wrong cache: no positions
+# hint: add the embedding of the new token's place
+def gpt_step(model, tokens, caches=None):
+    x, following = model.embedding(tokens)[:, None], []
+    for i, block in enumerate(model.blocks):
+        x, cache = block_step(block, x, None if caches is None else caches[i])
+        following.append(cache)
+    return model.norm(x[:, 0]) @ model.embedding.weight.T, following
+
+
+# wrong cache: the number of blocks for a position
+# hint: len(caches) is the number of *blocks*
+def gpt_step(model, tokens, caches=None):
+    place = torch.tensor(len(caches) if caches else 0)
+    x, following = (model.embedding(tokens) + model.positions(place))[:, None], []
+    for i, block in enumerate(model.blocks):
+        x, cache = block_step(block, x, caches[i] if caches else None)
+        following.append(cache)
+    return model.norm(x[:, 0]) @ model.embedding.weight.T, following
 
 
 # wrong cache: no final norm

@@ -261,6 +261,12 @@ def sets_the_candidate(b, value):
     return with_block(b, 2, torch.full_like(b[: len(b) // 4], value))
 
 
+@rubric.mistake("open_forget_gate", "You write into the bias you were given. Return a new one: b.clone() first.")
+def writes_into_the_bias(b, value):
+    b[len(b) // 4 : len(b) // 2] = value
+    return b
+
+
 @rubric.mistake(
     "bias_to_keep",
     "Your bias keeps this share in *one* step. After n steps f is multiplied n times: you need fⁿ = share.",
@@ -311,6 +317,7 @@ def bias_keeps_the_share(submission, rng):
 def bias_works_for_other_gaps(submission, rng):
     b, value = draw(rng, 20), float(draw(rng, 1))
     assert_close(submission.open_forget_gate(b, value), open_forget_gate(b, value), what="the bias")
+    assert_close(submission.open_forget_gate.arguments_after(b, value)[0], b, what="the old bias after the call")
     for share in (0.05 + 0.9 * torch.rand(3, generator=rng)).tolist():
         gap = int(torch.randint(2, 5000, (), generator=rng))
         got = submission.bias_to_keep(share, gap)

@@ -202,6 +202,16 @@ def padding_has_weight(scores, lengths):
 
 
 @rubric.mistake(
+    "masked_softmax",
+    "A large score in the padding pushes the words down to 0. The padding must be out of the way before you look for "
+    "the row's largest score.",
+)
+def largest_of_the_padding(scores, lengths):
+    raised = (scores - scores.amax(-1, keepdim=True)).exp() * real(scores, lengths)
+    return raised / raised.sum(-1, keepdim=True).clamp(min=1e-30)
+
+
+@rubric.mistake(
     "masked_softmax", "You blank the padding after the softmax, so what is left no longer adds up to one. Mask first."
 )
 def masked_after(scores, lengths):
@@ -485,6 +495,13 @@ class StepsFirst(AttentiveDecoder):
             contexts.append(context)
             alignment.append(weights)
         return torch.stack(states, 1), torch.stack(contexts, 1), torch.stack(alignment, 1)
+
+
+@rubric.mistake("AttentiveDecoder", "Your states begin with s₀. Row t is the state *after* step t: s₁ comes first.")
+class ReturnsOldStates(AttentiveDecoder):
+    def forward(self, embedded, annotations, lengths, state):
+        states, contexts, alignment = super().forward(embedded, annotations, lengths, state)
+        return torch.cat([state[:, None], states[:, :-1]], dim=1), contexts, alignment
 
 
 @rubric.mistake("AttentiveDecoder", "The cell was made for [token; context]: the embedded token comes first.")

@@ -313,6 +313,20 @@ class PositionsOfTokens(GPT):
         return self.embedding(tokens) + self.positions(tokens % self.positions.num_embeddings)
 
 
+@rubric.mistake("GPT", "Your positions start at 1. The first token stands at position 0.")
+class PositionsFromOne(GPT):
+    def embed(self, tokens):
+        place = torch.arange(1, tokens.shape[1] + 1) % self.positions.num_embeddings
+        return self.embedding(tokens) + self.positions(place)
+
+
+@rubric.mistake("GPT", "You multiply the embeddings by √D, as the paper of 2017 does. Here they are added as they are.")
+class ScaledEmbeddings(GPT):
+    def embed(self, tokens):
+        scale = math.sqrt(self.embedding.embedding_dim)
+        return scale * self.embedding(tokens) + self.positions(torch.arange(tokens.shape[1]))
+
+
 @rubric.mistake("GPT", "The final norm is missing: a pre-norm stack ends in `self.norm`, before the head.")
 class WithoutFinalNorm(GPT):
     def finish(self, x):
@@ -475,6 +489,19 @@ def keep_top_k(logits, top_k):
 def drops_the_crossing(logits, top_k=None, top_p=None):
     logits = keep_top_k(logits, top_k)
     return logits if top_p is None else keep_top_p(logits, top_p, inclusive=False)
+
+
+@rubric.mistake(
+    "filter_logits",
+    "Whenever the first token does not reach p alone, you drop the one that crosses the line. It is kept: shift what "
+    "you cut by one place.",
+)
+def drops_the_crossing_but_the_first(logits, top_k=None, top_p=None):
+    logits = keep_top_k(logits, top_k)
+    if top_p is None:
+        return logits
+    best = torch.zeros_like(logits, dtype=torch.bool).scatter(-1, logits.argmax(-1, keepdim=True), True)
+    return torch.where(best, logits, keep_top_p(logits, top_p, inclusive=False))
 
 
 @rubric.mistake("filter_logits", "You begin with the *least* likely tokens. Sort in descending order.")
@@ -644,6 +671,30 @@ def swaps_the_last_tenth(tokens, chance, action, random_tokens, mask_id, pad_id)
     return corrupt(tokens, chance, turned, random_tokens, mask_id, pad_id)
 
 
+@rubric.mistake(
+    "corrupt", "On a border you take the wrong side: chance < 0.15, action < 0.8 and action < 0.9, never ≤."
+)
+def borders_included(tokens, chance, action, random_tokens, mask_id, pad_id):
+    chosen = (chance <= 0.15) & (tokens != pad_id)
+    inputs = torch.where(chosen & (action <= 0.8), mask_id, tokens)
+    inputs = torch.where(chosen & (action > 0.8) & (action <= 0.9), random_tokens, inputs)
+    return inputs, tokens.masked_fill(~chosen, IGNORED)
+
+
+@rubric.mistake("corrupt", "From 0.9 on a chosen token stays as it is; yours becomes a random one.")
+def swaps_the_last_tenth_too(tokens, chance, action, random_tokens, mask_id, pad_id):
+    chosen = (chance < 0.15) & (tokens != pad_id)
+    return corrupted(tokens, chosen, action, random_tokens, mask_id, swapped=2.0)
+
+
+@rubric.mistake(
+    "corrupt", "You write into `tokens` itself, and whoever gave it to you has lost the text. Clone it first."
+)
+def corrupts_in_place(tokens, chance, action, random_tokens, mask_id, pad_id):
+    inputs, targets = corrupt(tokens, chance, action, random_tokens, mask_id, pad_id)
+    return tokens.copy_(inputs), targets
+
+
 def draw_corruption(rng, batch, length, vocab_size, lengths):
     tokens = draw_ids(rng, 2, vocab_size, batch, length)
     tokens = tokens.where(torch.arange(length) < torch.tensor(lengths)[:, None], 0)
@@ -678,9 +729,12 @@ def corrupts_with_other_ids(submission, rng):
     tokens, chance, action, random_tokens = draw_corruption(rng, 2, 27, 40, (27, 20))
     assert_corrupts(submission, tokens + 3, chance, action, random_tokens + 3, 60, 3)
     assert_corrupts(submission, torch.zeros_like(tokens), chance, action, random_tokens, 1, 0)
+    chance, action = chance.double(), action.double()
     chance[:, 0], action[:, 0] = 0.15, 0.0  # exactly on the border: not chosen
     action[:, 3], action[:, 6] = 0.8, 0.9  # swapped, unchanged
-    assert_corrupts(submission, tokens, chance.double(), action.double(), random_tokens, 1, 0)
+    assert_corrupts(submission, tokens, chance, action, random_tokens, 1, 0)
+    left = submission.corrupt.arguments_after(tokens, chance, action, random_tokens, 1, 0)
+    assert_close(left[0], tokens, what="`tokens` after the call")
 
 
 # 6. The key-value cache
@@ -714,6 +768,23 @@ def block_step(block, x, cache=None):
 )
 def does_not_see_itself(block, x, cache=None):
     return step(block, x, cache, given=lambda old, new: new if old is None else old)
+
+
+@rubric.mistake(
+    "block_step",
+    "A causal mask takes your one query for the *first* of the text, so it sees the first key alone. All in the cache "
+    "is past: no mask is needed.",
+)
+def takes_itself_for_the_first(block, x, cache=None):
+    return step(block, x, cache, given=lambda old, new: tuple(part[:, :1] for part in new))
+
+
+@rubric.mistake("block_step", "You append to the cache that you were given. Leave it as it was and return a new one.")
+def grows_the_given_cache(block, x, cache=None):
+    out, following = step(block, x, cache)
+    if isinstance(cache, list):
+        cache[:] = following
+    return out, following
 
 
 @rubric.mistake("block_step", "The cache forgets: return all keys and values so far, the newest behind the old ones.")
@@ -785,6 +856,26 @@ def one_too_far(model, tokens, caches=None):
     return walk(model, tokens, caches, length_of(caches) + 1)
 
 
+@rubric.mistake("gpt_step", "There are no positions in it: add the embedding of the new token's place to the token's.")
+def step_without_positions(model, tokens, caches=None):
+    class Placeless:
+        embedding, blocks, norm = model.embedding, model.blocks, model.norm
+
+        class positions:
+            weight = torch.zeros_like(model.positions.weight)
+
+    return gpt_step(Placeless, tokens, caches)
+
+
+@rubric.mistake(
+    "gpt_step",
+    "len(caches) is the number of *blocks*. The new token's place is the number of keys in one block's cache.",
+)
+def counts_the_blocks(model, tokens, caches=None):
+    place = 0 if caches is None else len(caches)
+    return walk(model, tokens, caches, place % model.positions.num_embeddings)
+
+
 @rubric.mistake("gpt_step", "The final norm is missing before the head.")
 def step_without_norm(model, tokens, caches=None):
     class Bare:
@@ -824,14 +915,14 @@ def assert_steps(mine, theirs, what):
 def block_steps_equal_the_whole_block(submission, rng):
     block, reference = blocks(submission, rng, 12, 3, 20)
     x = draw(rng, 2, 4, 12)
-    whole = reference(x, causal_mask(4))
-    cache = None
+    whole, caches = reference(x, causal_mask(4)), [None]
     for t in range(4):
-        got = submission.block_step(block, x[:, t : t + 1], cache)
-        want = rubric.solution.block_step(reference, x[:, t : t + 1], cache)
-        assert_steps(got, want, f"the output at step {t}")
-        assert_close(got[0], whole[:, t : t + 1], what=f"step {t} against the whole block", rtol=1e-3, atol=1e-4)
-        cache = want[1]
+        caches.append(rubric.solution.block_step(reference, x[:, t : t + 1], caches[t])[1])
+    for t in (3, 0, 1, 2):  # with many keys at first, so that the last and the first are told apart
+        got = submission.block_step(block, x[:, t : t + 1], caches[t])
+        assert_steps(got, (whole[:, t : t + 1], caches[t + 1]), f"the output at step {t}")
+    left = submission.block_step.arguments_after(block, x[:, 3:], list(caches[3]))
+    assert_close(left[2], caches[3], what="the given cache after the call")
 
 
 def assert_walks(submission, rng, sizes, batch, length):
