@@ -59,6 +59,8 @@ def _compare(got: Any, want: Any, what: str, rtol: float, atol: float) -> None:
     elif isinstance(want, int | float):
         _compare_numbers(got, want, what, rtol, atol)
     elif isinstance(want, list | tuple):
+        if isinstance(got, Tensor) and got.dim() == 1 and all(type(item) in (int, float) for item in want):
+            got = got.tolist()  # numbers in a row, however they are held
         if not isinstance(got, list | tuple) or len(got) != len(want):
             raise Mismatch(f"{what} should be {name_of(want)}, got {name_of(got)}")
         for index, (one, other) in enumerate(zip(got, want, strict=True)):

@@ -330,6 +330,14 @@ def unseen_share(train, held_out, n):
     return sum(gram not in known for gram in asked) / len(asked)
 
 
+# wrong cells: n-grams as text
+# hint: Keep them apart, as tuples
+def unseen_share(train, held_out, n):
+    seen = {str(train[i : i + n]).translate({ord(c): "" for c in "[], "}) for i in range(len(train) - n + 1)}
+    met = ["".join(str(token) for token in held_out[i : i + n]) for i in range(len(held_out) - n + 1)]
+    return sum(gram not in seen for gram in met) / len(met)
+
+
 # right cells: zip and sets
 def cell_counts(tokens, n, vocab_size):
     grams = list(zip(*[tokens[i:] for i in range(n)]))
@@ -468,6 +476,24 @@ def perplexity_by_order(train, held_out, vocab_size, max_n, k):
             logs.append(math.log((grams[gram] + k) / (grams.total() + k * vocab_size**n)))
         result.append(math.exp(-sum(logs) / len(logs)))
     return result
+
+
+# wrong orders: the vocabulary of the training text
+# hint: Add it for each of the V there are
+def perplexity_by_order(train, held_out, vocab_size, max_n, k):
+    scores, size = [], len(Counter(train))
+    for n in range(1, max_n + 1):
+        places = range(n - 1, len(train))
+        whole = Counter(tuple(train[t - n + 1 : t + 1]) for t in places)
+        before = Counter(tuple(train[t - n + 1 : t]) for t in places)
+        surprise = [
+            -math.log(
+                (whole[tuple(held_out[t - n + 1 : t + 1])] + k) / (before[tuple(held_out[t - n + 1 : t])] + k * size)
+            )
+            for t in range(max_n - 1, len(held_out))
+        ]
+        scores.append(math.exp(sum(surprise) / len(surprise)))
+    return scores
 
 
 # right orders: rows of counters

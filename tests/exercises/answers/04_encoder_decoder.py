@@ -99,6 +99,21 @@ def teacher_forced_loss(logits, target_out, mask):
     return torch.stack(rows).mean()
 
 
+# wrong shift: looks for the padding's id
+# hint: You find padding by its id
+def shift_targets(targets, bos_id, eos_id, pad_id):
+    longest = max(len(target) for target in targets)
+    read = [[bos_id, *target] + [pad_id] * (longest - len(target)) for target in targets]
+    said = torch.tensor([[*target, eos_id] + [pad_id] * (longest - len(target)) for target in targets])
+    return torch.tensor(read), said, said != pad_id
+
+
+# wrong shift: ignores every 0
+# hint: You leave out the tokens with id 0
+def teacher_forced_loss(logits, target_out, mask):
+    return torch.nn.functional.cross_entropy(logits.transpose(1, 2), target_out, ignore_index=0)
+
+
 # right shift: pad_sequence, and ignored labels
 def shift_targets(targets, bos_id, eos_id, pad_id):
     def padded(rows, fill):
@@ -407,6 +422,42 @@ def bleu(candidates, references, max_order=4):
     return 100 * min(1, math.exp(1 - r / c)) * math.exp(logs / max_order)
 
 
+# wrong bleu: fewer than no n-grams
+# hint: 0 of them, and not fewer
+def clipped_matches(candidate, references, n):
+    grams = Counter(tuple(candidate[i : i + n]) for i in range(len(candidate) - n + 1))
+    limit = Counter()
+    for reference in references:
+        limit |= Counter(tuple(reference[i : i + n]) for i in range(len(reference) - n + 1))
+    return sum((grams & limit).values()), len(candidate) - n + 1
+
+
+# wrong bleu: the longer of two references
+# hint: you take the longer
+def bleu(candidates, references, max_order=4):
+    length, wanted, total = 0, 0, 0.0
+    for candidate, choices in zip(candidates, references, strict=True):
+        length += len(candidate)
+        wanted += len(sorted(choices, key=lambda r: (abs(len(r) - len(candidate)), -len(r)))[0])
+    for n in range(1, max_order + 1):
+        pairs = [clipped_matches(c, r, n) for c, r in zip(candidates, references, strict=True)]
+        matches, grams = map(sum, zip(*pairs, strict=True))
+        if matches == 0:
+            return 0.0
+        total += math.log(matches / grams) / max_order
+    return 100 * min(1.0, math.exp(1 - wanted / length)) * math.exp(total)
+
+
+# right bleu: two numbers in a tensor
+def clipped_matches(candidate, references, n):
+    grams = [tuple(candidate[i : i + n]) for i in range(max(0, len(candidate) - n + 1))]
+    matches = 0
+    for gram in set(grams):
+        found = [sum(tuple(r[i : i + n]) == gram for i in range(len(r) - n + 1)) for r in references]
+        matches += min(grams.count(gram), max(found))
+    return torch.tensor([matches, len(grams)])
+
+
 # right bleu: counters joined, a product and a root
 def clipped_matches(candidate, references, n):
     def grams(words):
@@ -619,6 +670,26 @@ def beam_search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penal
         if not beams:
             break
     return sorted([(i, s / (len(i) - 1) ** length_penalty) for i, s in done + beams], key=lambda p: -p[1])
+
+
+# wrong beam: fills the beam up
+# hint: You fill the beam up again
+def beam_search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty):
+    beams, ended = [(0.0, [bos_id])], []
+    for _ in range(max_len):
+        rows = next_log_probs(torch.tensor([ids for _, ids in beams])).tolist()
+        longer = [(s + p, [*ids, v]) for (s, ids), row in zip(beams, rows, strict=True) for v, p in enumerate(row)]
+        longer.sort(key=lambda pair: pair[0], reverse=True)
+        beams = []
+        for pair in longer[: 2 * beam_size]:
+            if pair[1][-1] == eos_id:
+                ended.append(pair)
+            elif len(beams) < beam_size:
+                beams.append(pair)
+        if not beams:
+            break
+    found = [(ids[1:], score / (len(ids) - 1) ** length_penalty) for score, ids in ended + beams]
+    return sorted(found, key=lambda pair: -pair[1])
 
 
 # right beam: tensors and topk

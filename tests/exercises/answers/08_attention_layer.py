@@ -472,6 +472,17 @@ def symmetry(layer, x):
     return "equivariant" if all(torch.allclose(layer(x[:, o]), y[:, o], atol=1e-4) for o in orders) else "neither"
 
 
+# wrong equivariance: one swap
+# hint: You swap the first two tokens and no others
+def symmetry(layer, x):
+    swap = torch.arange(x.shape[1])
+    swap[:2] = torch.tensor([1, 0])
+    before, after = layer(x), layer(x[:, swap])
+    if (after - before).abs().max() < 1e-4:
+        return "invariant"
+    return "equivariant" if before.dim() == 3 and (after - before[:, swap]).abs().max() < 1e-4 else "neither"
+
+
 # right equivariance: swaps of neighbours
 def symmetry(layer, x):
     T = x.shape[1]

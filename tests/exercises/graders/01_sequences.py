@@ -386,6 +386,18 @@ def share_of_seen(train, held_out, n):
     return 1 - unseen_share(train, held_out, n)
 
 
+@rubric.mistake(
+    "unseen_share",
+    "You glue the numbers of an n-gram together as text, where 1 11 and 11 1 are the same. Keep them apart, as tuples.",
+)
+def glued_as_text(train, held_out, n):
+    def glued(tokens):
+        return ["".join(map(str, tokens[i : i + n])) for i in range(len(tokens) - n + 1)]
+
+    known, met = set(glued(train)), glued(held_out)
+    return sum(gram not in known for gram in met) / len(met)
+
+
 @rubric.mistake("unseen_share", "Divide by the number of n-grams, T − n + 1, not by the number of tokens.")
 def over_tokens(train, held_out, n):
     return unseen_share(train, held_out, n) * (len(held_out) - n + 1) / len(held_out)
@@ -422,6 +434,8 @@ def counts_at_the_edges(submission, rng):
         assert_close(got, cell_counts(tokens, n, vocab_size), what=f"the three counts, n = {n}")
     assert_close(submission.cell_counts(tokens[:4], 4, 6), (6**4, 1, 1), what="the three counts of one n-gram")
     assert_close(submission.unseen_share(tokens, tokens, 4), 0.0, what="the unseen share of the training text")
+    got = submission.unseen_share([1, 11, 2, 12, 1, 1], [11, 1, 21, 2, 12, 11, 1], 2)
+    assert_close(got, 5 / 6, what="the unseen share of tokens from 10 on")
 
 
 # 5. Perplexity against n
@@ -537,8 +551,18 @@ def counts_only_contexts_that_are_followed(submission, rng):
     assert_close(as_list(got), perplexity_by_order(train, held_out, 3, 3, 0.02), what="the perplexities")
 
 
+@rubric.mistake(
+    "perplexity_by_order",
+    "Below the line you add k for each token that `train` has. Add it for each of the V there are: k · vocab_size.",
+)
+def vocabulary_of_the_text(train, held_out, vocab_size, max_n, k):
+    return perplexity_by_order(train, held_out, len(set(train)), max_n, k)
+
+
 @rubric.test("orders", points=2, visible=False, hint="More orders, a larger vocabulary, and a thousand tokens.")
 def finds_the_turn(submission, rng):
     train, held_out = draw_language(rng, (900, 300), 5)
     got, want = (s.perplexity_by_order(train, held_out, 5, 6, 0.1) for s in (submission, rubric.solution))
     assert_close(as_list(got), want, what="the perplexities")
+    got, want = (s.perplexity_by_order(train, held_out, 9, 2, 0.5) for s in (submission, rubric.solution))
+    assert_close(as_list(got), want, what="the perplexities with tokens that never occur")

@@ -104,6 +104,14 @@ def mask_without_end(targets, bos_id, eos_id, pad_id):
     return target_in, target_out, mask & (target_out != eos_id)
 
 
+@rubric.mistake(
+    "shift_targets", "You find padding by its id. A target may hold that id as a real token: count with the lengths."
+)
+def mask_by_id(targets, bos_id, eos_id, pad_id):
+    target_in, target_out, _ = shift_targets(targets, bos_id, eos_id, pad_id)
+    return target_in, target_out, target_out != pad_id
+
+
 @rubric.mistake("shift_targets", "Your mask is True on the padding. True means that a position *counts*.")
 def mask_of_padding(targets, bos_id, eos_id, pad_id):
     target_in, target_out, mask = shift_targets(targets, bos_id, eos_id, pad_id)
@@ -121,6 +129,13 @@ def swapped(targets, bos_id, eos_id, pad_id):
 )
 def loss_with_padding(logits, target_out, mask):
     return F.cross_entropy(logits.flatten(0, 1), target_out.flatten())
+
+
+@rubric.mistake(
+    "teacher_forced_loss", "You leave out the tokens with id 0. Which positions count is in the mask, and nowhere else."
+)
+def ignores_zeros(logits, target_out, mask):
+    return F.cross_entropy(logits.flatten(0, 1), target_out.flatten(), ignore_index=0)
 
 
 def token_losses(logits, target_out):
@@ -173,6 +188,9 @@ def targets_are_shifted_with_other_ids(submission, rng):
     targets = [draw_ids(rng, 0, 5, length).tolist() for length in (3, 0, 5)]
     got, want = submission.shift_targets(targets, 7, 5, 6), shift_targets(targets, 7, 5, 6)
     assert_close(list(got), list(want), what="target_in, target_out, mask")
+    for eos in (5, 0):  # padding with an id that is a token's too, or the end's
+        got, want = submission.shift_targets([[4, 0, 3], [0]], 7, eos, 0), shift_targets([[4, 0, 3], [0]], 7, eos, 0)
+        assert_close(list(got), list(want), what="target_in, target_out, mask")
 
 
 @rubric.test("shift", points=1, visible=False, hint="The loss must have a gradient, and none on the padding.")
@@ -183,6 +201,9 @@ def loss_has_its_gradient(submission, rng):
         source.teacher_forced_loss.gradients(logits, target_out, mask) for source in (submission, rubric.solution)
     )
     assert_close(got, want)
+    target_out[0, 2] = 0  # a real token
+    got, want = (loss(logits, target_out, mask) for loss in (submission.teacher_forced_loss, teacher_forced_loss))
+    assert_close(got, want, what="the loss where token 0 is a real one")
 
 
 # 2. Greedy decoding
@@ -390,6 +411,11 @@ def first_reference_only(candidate, references, n):
     return clipped_matches(candidate, references[:1], n)
 
 
+@rubric.mistake("clipped_matches", "A candidate shorter than n has no n-grams: 0 of them, and not fewer.")
+def fewer_than_none(candidate, references, n):
+    return clipped_matches(candidate, references, n)[0], len(candidate) - n + 1
+
+
 @rubric.mistake("bleu", "The brevity penalty is missing: a candidate of one sure word would win.")
 def without_brevity(candidates, references, max_order=4):
     return bleu_of(candidates, references, max_order, brevity=lambda length, target: 1.0)
@@ -434,6 +460,14 @@ def shortest_reference(candidates, references, max_order=4):
     return bleu_of(candidates, references, max_order, wanted=lambda c, r: min(map(len, r)))
 
 
+@rubric.mistake("bleu", "Of two references equally close in length the *shorter* counts; you take the longer.")
+def longer_of_the_closest(candidates, references, max_order=4):
+    def wanted(candidate, choices):
+        return min(map(len, choices), key=lambda length: (abs(length - len(candidate)), -length))
+
+    return bleu_of(candidates, references, max_order, wanted=wanted)
+
+
 @rubric.mistake("bleu", "Right, but as a share: the answer is in percent, from 0 to 100.")
 def as_a_share(candidates, references, max_order=4):
     return bleu(candidates, references, max_order) / 100
@@ -462,8 +496,8 @@ def corpus(rng, lengths, *, cut=0, added=0, others=()):
 def assert_counts(submission, candidate, references):
     for n in (1, 2, 3):
         got, want = submission.clipped_matches(candidate, references, n), clipped_matches(candidate, references, n)
-        assert isinstance(got, tuple | list), "return a pair: the matches, then the candidate's number of n-grams"
-        assert_close(list(got), list(want), what=f"matches and total for n = {n}")
+        assert isinstance(got, tuple | list | torch.Tensor), "return a pair: the matches, then the candidate's n-grams"
+        assert_close(got, list(want), what=f"matches and total for n = {n}")
 
 
 @rubric.test("bleu", points=1, visible=True, hint="Each gram counts at most as often as some one reference has it.")
@@ -471,6 +505,7 @@ def matches_are_clipped(submission, rng):
     candidate = ["the", "the", "the", "the", *sentence(rng, 4), "moon"]
     references = [["the", "the", *sentence(rng, 5)], ["the", "mat", *sentence(rng, 4), "moon"]]
     assert_counts(submission, candidate, references)
+    assert_counts(submission, ["moon"], [["the", "moon"]])
     assert_counts(submission, ["a", "moon"], [["the", "moon", *sentence(rng, 2)], ["a", *sentence(rng, 6)]])
 
 
@@ -513,7 +548,11 @@ def closest_reference_counts(submission, rng):
 
 
 @rubric.test(
-    "bleu", points=1, visible=False, hint="No match of some order: the geometric mean is 0.", needs=("clipped_matches",)
+    "bleu",
+    points=1,
+    visible=False,
+    hint="No match of some order; two references that are equally close.",
+    needs=("clipped_matches",),
 )
 def no_match_is_zero(submission, rng):
     candidates, references = [["moon", "the", "moon"]], [[["the", "cat", "sat", "on", "it"]]]
@@ -596,6 +635,20 @@ def forgets_the_sum(next_log_probs, beam_size, bos_id, eos_id, max_len, length_p
 def adds_probabilities(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty):
     named = {"carry": lambda total, value, step: total + math.exp(value)}
     return search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty, **named)
+
+
+@rubric.mistake(
+    "beam_search",
+    "You fill the beam up again when sequences finish. They take their places: of all continuations the best beam_size "
+    "are kept, and the beam gets narrower.",
+)
+def fills_the_beam_up(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty):
+    def keep(candidates):
+        ranked = sorted(candidates, key=lambda pair: -pair[1])[: 2 * beam_size]
+        ended = [pair for pair in ranked if pair[0][-1] == eos_id]
+        return ended + [pair for pair in ranked if pair[0][-1] != eos_id][:beam_size]
+
+    return search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty, keep=keep)
 
 
 @rubric.mistake("beam_search", "Your sequences never end: take those that end with eos out of the beam, into a list.")

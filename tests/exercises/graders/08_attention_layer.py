@@ -559,6 +559,13 @@ def only_shift(layer, x):
 
 
 @rubric.mistake(
+    "symmetry", "You swap the first two tokens and no others. Every pair of neighbours must be tried, or all orders."
+)
+def only_the_first_swap(layer, x):
+    return classify(layer, x, [[1, 0, *range(2, x.shape[1])]])
+
+
+@rubric.mistake(
     "symmetry",
     "You never answer 'invariant': look whether the output stays the same before you look whether it moves along.",
 )
@@ -592,6 +599,9 @@ class Layers:
         positions = self.positions[:, : x.shape[1]]
         return self.self_attention(x + positions + positions.flip(1))
 
+    def paired(self, x):
+        return self.self_attention(x + self.positions[:, [0, *range(x.shape[1] - 1)]])  # the first two have one place
+
     def convolved(self, x):
         return (x + x.roll(1, dims=1)).tanh()
 
@@ -602,6 +612,7 @@ ANSWERS = {
     "positioned": "neither",
     "pooled": "invariant",
     "mirrored": "neither",
+    "paired": "neither",
     "convolved": "neither",
 }
 
@@ -638,5 +649,5 @@ def symmetry_of_the_plain_layers(submission, rng):
 )
 def symmetry_is_not_fooled_by_one_shuffle(submission, rng):
     zoo, x = Layers(rng), draw(rng, 2, 3, 6)
-    for name in ("causal", "convolved", "pooled"):
+    for name in ("causal", "paired", "convolved", "pooled"):
         assert_close(submission.symmetry(getattr(zoo, name), x), ANSWERS[name], what=f"symmetry of a layer ({name})")
