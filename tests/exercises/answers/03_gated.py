@@ -390,6 +390,25 @@ def explain(inputs, h, c, W, U, b, upstream):
     return "detour" if cut[0] > 0.5 * full[0] else "highway"
 
 
+# wrong flow: asks for the way first
+# hint: 'vanishes' comes first
+def explain(inputs, h, c, W, U, b, upstream):
+    full = gradient_flow(inputs, h, c, W, U, b, upstream)
+    if gradient_flow(inputs, h, c, W, U, b, upstream, cut=True)[0] > full[0] / 2:
+        return "highway"
+    return "vanishes" if full[0] < full[-1] / 1000 else "detour"
+
+
+# wrong flow: the memories before the steps
+# hint: You keep the memory *before* each step
+def gradient_flow(inputs, h, c, W, U, b, upstream, cut=False):
+    c, kept = c.clone().requires_grad_(), []
+    for x in inputs:
+        kept.append(c)
+        h, c = lstm_step(x, h.detach() if cut else h, c, W, U, b)
+    return torch.stack([g.norm() for g in torch.autograd.grad((h * upstream).sum(), kept)])
+
+
 # right flow: retained gradients and backward
 def gradient_flow(inputs, h, c, W, U, b, upstream, cut=False):
     c = c.detach().clone().requires_grad_(True)

@@ -155,6 +155,14 @@ def shift_matrix(k, d_model, base=10000.0):
     return torch.block_diag(*[torch.tensor([[a.cos(), a.sin()], [-a.sin(), a.cos()]]) for a in angles])
 
 
+# wrong shift: drops the sign
+# hint: You drop the sign of k
+def shift_matrix(k, d_model, base=10_000.0):
+    angles = [abs(k) / base ** (2 * i / d_model) for i in range(d_model // 2)]
+    turns = [[[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]] for a in angles]
+    return torch.block_diag(*map(torch.tensor, turns))
+
+
 # right shift: two diagonals and two more beside them
 def shift_matrix(k, d_model, base=10000.0):
     angles = (k * base ** (-torch.arange(0, d_model, 2) / d_model)).repeat_interleave(2)
@@ -262,6 +270,12 @@ def gather_bias(table, index):
 # hint: you reversed all the axes
 def gather_bias(table, index):
     return F.embedding(index, table).permute(2, 1, 0)
+
+
+# wrong bias: heads to the front by a reshape
+# hint: A reshape cannot move the heads to the front
+def gather_bias(table, index):
+    return table[index.flatten()].reshape(table.shape[1], *index.shape)
 
 
 # right bias: in loops
@@ -410,6 +424,16 @@ def shift_gap(weights, positions, shifts):
 # hint: A shift is added
 def shift_gap(weights, positions, shifts):
     return max((weights(positions * s) - weights(positions)).abs().max().item() for s in shifts)
+
+
+# wrong rotary: compares neighbours among the shifts
+# hint: All are compared with no shift at all
+def shift_gap(weights, positions, shifts):
+    last, gap = weights(positions), 0.0
+    for shift in shifts:
+        now = weights(positions + shift)
+        last, gap = now, max(gap, float((now - last).abs().max()))
+    return gap
 
 
 # right rotary: complex numbers

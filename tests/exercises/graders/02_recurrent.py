@@ -585,6 +585,12 @@ def leaves_out_the_first_step(*arguments):
     return by_hand(*arguments, first=1)
 
 
+@rubric.mistake("bptt", "For the gradient by W, the state before the first step is h0; you put zeros there.")
+def zeros_before_the_first_step(*arguments):
+    dU, _, db = by_hand(*arguments)
+    return dU, by_hand(*arguments, first=1)[1], db
+
+
 @rubric.mistake("bptt", "Only the last step's upstream gradient is used. Every state may feel the loss directly.")
 def upstream_at_the_end_only(x, h0, U, W, b, upstream):
     last = torch.zeros_like(upstream)

@@ -350,6 +350,17 @@ def gradient_flow(inputs, h, c, W, U, b, upstream, cut=False):
     return norms(run_flow(inputs, h, c, W, U, b, upstream, cut=cut))
 
 
+@rubric.mistake(
+    "gradient_flow", "You keep the memory *before* each step. Entry 0 belongs to c₁, what the first step has left."
+)
+def memories_before(inputs, h, c, W, U, b, upstream, cut=False):
+    memories = [c := c.detach().requires_grad_()]
+    for x in inputs:
+        h, c = lstm_step(x, h.detach() if cut else h, c, W, U, b)
+        memories.append(c)
+    return norms(torch.stack(torch.autograd.grad((h * upstream).sum(), memories[:-1])))
+
+
 def judge(full, highway):
     if full[0] < 1e-3 * full[-1]:
         return "vanishes"
@@ -424,6 +435,17 @@ def absolute_threshold(inputs, h, c, W, U, b, upstream):
     return "highway" if highway[0] > 0.5 * full[0] else "detour"
 
 
+@rubric.mistake(
+    "explain", "You ask which way a gradient goes before you ask whether there is one: 'vanishes' comes first."
+)
+def asks_the_way_first(inputs, h, c, W, U, b, upstream):
+    weights = (inputs, h, c, W, U, b, upstream)
+    full, highway = gradient_flow(*weights), gradient_flow(*weights, cut=True)
+    if highway[0] > 0.5 * full[0]:
+        return "highway"
+    return "vanishes" if full[0] < 1e-3 * full[-1] else "detour"
+
+
 @rubric.mistake("explain", "'highway' and 'detour' have changed places.")
 def exchanged_names(inputs, h, c, W, U, b, upstream):
     answer = explain(inputs, h, c, W, U, b, upstream)
@@ -483,5 +505,8 @@ def explains_other_cells(submission, rng):
     for index in torch.randperm(5, generator=rng).tolist():
         weights = cell_of_kind(rng, kinds[index], 15 + index, 5)
         assert_close(submission.explain(*weights), kinds[index], what="the explanation")
+    inputs, h, c, W, U, b, upstream = cell_of_kind(rng, "vanishes", 18, 5)
+    got = submission.explain(inputs, h, c, W, torch.zeros_like(U), b, upstream)
+    assert_close(got, "vanishes", what="the explanation of a cell without a detour")
     weights = flow_inputs(rng, 9, 3, 2, 5)
     assert_close(submission.gradient_flow(*weights), gradient_flow(*weights), what="the gradient norms", rtol=1e-3)

@@ -1,5 +1,6 @@
 """Exercise set 09, positions: what is asked, how it is tested, and the mistakes it can name."""
 
+import itertools
 import math
 
 import torch
@@ -132,6 +133,11 @@ def blocks(angles, corner=-1.0):
 @rubric.reference
 def shift_matrix(k, d_model, base=10_000.0):
     return blocks(k * frequencies(d_model, base))
+
+
+@rubric.mistake("shift_matrix", "You drop the sign of k: a negative shift turns the clocks the other way.")
+def forgets_the_sign(k, d_model, base=10_000.0):
+    return shift_matrix(abs(k), d_model, base)
 
 
 @rubric.mistake(
@@ -290,6 +296,11 @@ def columns_first(height, width):
 def window_below_zero(height, width):
     down, across = offsets(height, width)
     return down * (2 * width - 1) + across
+
+
+@rubric.mistake("gather_bias", "A reshape cannot move the heads to the front: it scrambles the numbers. Use permute.")
+def heads_by_reshape(table, index):
+    return table[index].reshape(-1, *index.shape)
 
 
 @rubric.mistake("gather_bias", "The heads come out last, (T, T, H). Scores are (H, T, T): move that axis to the front.")
@@ -456,6 +467,12 @@ def last_shift_only(weights, positions, shifts):
     return shift_gap(weights, positions, shifts[-1:])
 
 
+@rubric.mistake("shift_gap", "You compare each shift with the one before it. All are compared with no shift at all.")
+def one_after_the_other(weights, positions, shifts):
+    found = [weights(positions + shift) for shift in (0, *shifts)]
+    return max((after - before).abs().max().item() for before, after in itertools.pairwise(found))
+
+
 @rubric.mistake("shift_gap", "The gap is the *largest* difference, not the mean.")
 def mean_shift_gap(weights, positions, shifts):
     before = weights(positions)
@@ -507,7 +524,7 @@ class Weights:
 )
 def gap_is_the_largest_change(submission, rng):
     zoo, positions = Weights(rng), torch.arange(6)
-    for weights, shifts in ((zoo.added, (40, 2, 1)), (zoo.falling, (5, 3))):
+    for weights, shifts in ((zoo.added, (40, 2, 1)), (zoo.falling, (5, 3)), (zoo.falling, (2, 3))):
         got, want = submission.shift_gap(weights, positions, shifts), shift_gap(weights, positions, shifts)
         assert_close(got, want, what="the gap of weights that are not relative", rtol=1e-3, atol=1e-4)
 
