@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lecturelib.grading.journal import Journal
     from lecturelib.grading.limits import Limits
     from lecturelib.grading.results import Graded
+    from lecturelib.grading.rubric import Rubric
     from lecturelib.grading.schedule import FaultTolerantPool
 
 EXIT_CODES = """\
@@ -124,9 +125,27 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("stopped; the same command goes on from here", file=sys.stderr)
         return 130
+    for warning in _doubts(grader.rubric, rows, seed):
+        print(warning, file=sys.stderr)
     unread = sum(not row.result.tests for row in rows)
     print(f"{len(rows)} submissions graded with seed {seed}, {unread} of them unreadable; see {arguments.out}")
     return 0
+
+
+def _doubts(rubric: "Rubric", rows: "list[Graded]", seed: int) -> list[str]:
+    """Tests that nobody passes, not even the rubric's own references: there the test is wrong, not the students."""
+    from lecturelib.grading.runner import run
+
+    passed = {(test.exercise, test.name) for row in rows for test in row.result.tests if test.passed}
+    unsolved = [test for test in rubric.tests if (test.exercise, test.name) not in passed]
+    if not unsolved or not rubric.references:
+        return []
+    exercises = tuple(dict.fromkeys(test.exercise for test in unsolved))
+    return [
+        f"nobody passes {test.exercise}/{test.name}, and neither does the rubric's own reference: {test.message}"
+        for test in run(rubric, rubric.solution, seed=seed, exercises=exercises)
+        if (test.exercise, test.name) not in passed and test.outcome in ("fail", "error")
+    ]
 
 
 def _limits(timeout: float, memory: int) -> "Limits":

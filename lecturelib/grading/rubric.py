@@ -19,6 +19,7 @@ same answers as the student, its hint is the one shown. Nothing in the test itse
 """
 
 import hashlib
+import traceback
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -203,7 +204,13 @@ def load_rubric(path: Path | str) -> Rubric:
 def rubric_from_source(source: str, name: str) -> Rubric:
     """The `rubric` that the text of a grader file defines: what a worker on another machine is sent. It is run."""
     module = types.ModuleType(f"rubric_{name}")
-    exec(compile(source, f"{name}.py", "exec"), module.__dict__)
+    try:
+        exec(compile(source, f"{name}.py", "exec"), module.__dict__)
+    except Exception as error:  # whatever it is, it is to be put right in that file
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == f"{name}.py"]
+        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        where = f"{name}.py, line {line}" if line else f"{name}.py"
+        raise ValueError(f"the rubric does not load: {where}: {type(error).__name__}: {error}") from error
     rubric = getattr(module, "rubric", None)
     if not isinstance(rubric, Rubric):
         raise ValueError(f"{name}.py does not define `rubric = Rubric(...)`")

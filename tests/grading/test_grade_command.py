@@ -302,6 +302,39 @@ def test_mistakes_of_the_user_are_one_line_and_exit_code_2(tmp_path, monkeypatch
     assert not (tmp_path / "out").exists() or not journal(tmp_path / "out")
 
 
+def test_test_that_the_reference_itself_fails_is_named(tmp_path):
+    source = """
+from lecturelib.grading import Rubric
+rubric = Rubric("broken", title="Broken")
+rubric.exercise("double", title="Double", minutes=1, difficulty=1)
+@rubric.reference
+def double(x):
+    return 2 * x
+@rubric.test("double", points=1, visible=True)
+def stumbles(submission, rng):
+    assert submission.double(3) == forgotten(3)
+@rubric.test("double", points=1, visible=True)
+def stands(submission, rng):
+    assert submission.double(3) == 6
+"""
+    (tmp_path / "rubrics").mkdir()
+    (tmp_path / "rubrics" / "broken.py").write_text(source)
+    (tmp_path / "ada.ipynb").write_text(notebook(("def double(x):\n    return x",)))
+    options = ("--rubrics", str(tmp_path / "rubrics"))
+    done = grade(tmp_path / "ada.ipynb", tmp_path / "out", *options, exercise="broken")
+    assert done.returncode == 0, done.stderr
+    assert "nobody passes double/stumbles, and neither does the rubric's own reference" in done.stderr
+    assert "'forgotten' is not defined" in done.stderr
+    assert "stands" not in done.stderr
+    (tmp_path / "rubrics" / "broken.py").write_text(source.replace('"double", points=1', '"triple", points=1'))
+    done = grade(tmp_path / "ada.ipynb", tmp_path / "other", *options, exercise="broken")
+    assert done.returncode == 2
+    assert (
+        "the rubric does not load: broken.py, line 8: ValueError: rubric broken has no exercise 'triple'" in done.stderr
+    )
+    assert "Traceback" not in done.stderr
+
+
 def test_full_disk_is_exit_code_5_and_the_same_command_goes_on(tmp_path, monkeypatch, capsys):
     source, out = tmp_path / "in", tmp_path / "out"
     source.mkdir()
