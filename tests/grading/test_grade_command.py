@@ -421,6 +421,11 @@ def test_gradescopes_script_writes_one_results_json(tmp_path):
     results = json.loads((home / "results" / "results.json").read_text())
     assert (results["score"], results["extra_data"]["out_of"]) == (6, 7)
     assert sum(test["score"] for test in results["tests"]) == 6
+    for path in (home / "submission").iterdir():
+        path.unlink()
+    subprocess.run(["bash", "-c", script], env=environment, check=True, timeout=500)
+    results = json.loads((home / "results" / "results.json").read_text())
+    assert results == {"score": 0, "output": "Nothing was handed in: there is no notebook (.ipynb)."}
 
 
 @pytest.fixture

@@ -236,6 +236,13 @@ def test_cli_check_of_a_malformed_notebook_is_one_clear_line(
     assert error.count("\n") == 1
 
 
+def test_cli_check_of_a_broken_cell_that_mentions_the_checks_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(write_notebook(tmp_path / "a.ipynb", "load_checks('x'"))]) == 2
+    assert "carries no checks" in capsys.readouterr().err
+
+
 def test_cli_check_of_a_missing_file_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "nowhere.ipynb"]) == 2
     assert "no notebook at nowhere.ipynb" in capsys.readouterr().err
