@@ -111,12 +111,13 @@ def measure_ours(count: int, copies: int = 1) -> dict[str, object]:
         with open(out / "grades.csv", newline="") as file:
             found = {row["student"]: round(float(row["points"]), 6) for row in csv.DictReader(file)}
     assert found == scores, found
+    halfway = next(one for one in arrived if one[1] >= count / 2)  # by then the slowest worker has started too
     return {
         "tier": said.partition("sandbox tier: ")[2].split()[0],
         "submissions": count,
         "seconds": seconds,
         "per_minute": 60 * count / seconds,
-        "per_minute_once_started": 60 * (count - arrived[0][1]) / (arrived[-1][0] - arrived[0][0]),
+        "per_minute_once_started": 60 * (count - halfway[1]) / (arrived[-1][0] - halfway[0]),
         "first_result_after_seconds": arrived[0][0] - begin,
         "memory_per_worker_mb": memory,
     }

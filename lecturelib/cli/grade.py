@@ -1,6 +1,7 @@
 """`lecturelib grade`: grade a folder or a zip of notebooks, safely, and write everything an instructor needs."""
 
 import argparse
+import contextlib
 import hashlib
 import math
 import os
@@ -96,6 +97,7 @@ def run(arguments: argparse.Namespace) -> int:
         seed=seed,
         limits=limits,
         require_tier=arguments.require_tier,
+        imports=likely_imports(found),
     )
     make_pool = partial(dask_pool, arguments.dask) if arguments.dask else partial(local_pool, workers)
     this_run = Run(
@@ -130,6 +132,17 @@ def run(arguments: argparse.Namespace) -> int:
     unread = sum(not row.result.tests for row in rows)
     print(f"{len(rows)} submissions graded with seed {seed}, {unread} of them unreadable; see {arguments.out}")
     return 0
+
+
+def likely_imports(found: "list[Found]") -> tuple[str, ...]:
+    """What the first notebook that can be read needs: others of its class will need it too."""
+    from lecturelib.grading.notebook import NotebookError, parse_notebook
+    from lecturelib.grading.sandbox import imports_for
+
+    for entry in found:
+        with contextlib.suppress(NotebookError):
+            return imports_for(parse_notebook(entry.load()))
+    return ()
 
 
 def _doubts(rubric: "Rubric", rows: "list[Graded]", seed: int) -> list[str]:

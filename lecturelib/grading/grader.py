@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from lecturelib.grading.limits import Limits
 from lecturelib.grading.notebook import NotebookError, parse_notebook
 from lecturelib.grading.results import SubmissionResult
-from lecturelib.grading.sandbox import Sandbox
+from lecturelib.grading.sandbox import WARM_IMPORTS, Sandbox
 from lecturelib.grading.tiers import SandboxFailed, Tier
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class Grader:
         seed: of the fresh inputs
         limits: of each submission
         require_tier: refuse to grade below this tier of confinement
+        imports: what its notebooks are expected to need, for sandboxes to load as they start
     """
 
     exercise: str
@@ -43,6 +44,7 @@ class Grader:
     seed: int
     limits: Limits
     require_tier: Tier | None = None
+    imports: tuple[str, ...] = ()
 
     @property
     def rubric(self) -> "Rubric":
@@ -54,7 +56,7 @@ class Grader:
         `SandboxFailed` is not about the notebook: whoever tries again gets a new sandbox.
         """
         with _ONE_AT_A_TIME:
-            box = _sandbox(self.limits, self.require_tier)
+            box = _sandbox(self.limits, self.require_tier, self.imports)
             from lecturelib.grading.runner import run
 
             start = time.perf_counter()
@@ -83,15 +85,15 @@ class Grader:
 
     def describe_tier(self) -> str:
         """Start this process's sandbox and say how strong it is; raises TierError below the required tier."""
-        box = _sandbox(self.limits, self.require_tier)
+        box = _sandbox(self.limits, self.require_tier, self.imports)
         importlib.import_module("lecturelib.grading.runner")  # torch, meanwhile
         box.wait_until_warm()
         return box.proof.describe()
 
 
 @lru_cache(maxsize=1)
-def _sandbox(limits: Limits, require_tier: Tier | None) -> Sandbox:
-    box = Sandbox(limits, require_tier=require_tier)
+def _sandbox(limits: Limits, require_tier: Tier | None, imports: tuple[str, ...]) -> Sandbox:
+    box = Sandbox(limits, require_tier=require_tier, imports=(*WARM_IMPORTS, *imports))
     box.__enter__()
     atexit.register(box.close)
     return box

@@ -66,6 +66,12 @@ _NEEDS_COMPILER = ("optim", "checkpoint", "compile", "torch.func", "profiler", "
 IMPORTS_BY_WORD = {"matplotlib": "matplotlib.pyplot", **dict.fromkeys(_NEEDS_COMPILER, "torch._dynamo")}
 
 
+def imports_for(notebook: Notebook) -> tuple[str, ...]:
+    """What the zygote should have loaded beside `WARM_IMPORTS` before this notebook runs."""
+    text = "\n".join(source for _, source in notebook.cells)
+    return tuple(dict.fromkeys(module for word, module in IMPORTS_BY_WORD.items() if word in text))
+
+
 class Sandbox:
     """A torch-warm process to fork submissions from, confined as well as this machine allows. A context manager.
 
@@ -132,9 +138,7 @@ class Sandbox:
             notebook = read_notebook(notebook)
         from lecturelib.grading.remote import RemoteSubmission, Running
 
-        text = "\n".join(source for _, source in notebook.cells)
-        imports = dict.fromkeys(module for word, module in IMPORTS_BY_WORD.items() if word in text)
-        return RemoteSubmission(Running(partial(self.fork, tuple(imports)), notebook, self.limits))
+        return RemoteSubmission(Running(partial(self.fork, imports_for(notebook)), notebook, self.limits))
 
     def fork(self, imports: Sequence[str] = ()) -> tuple[socket.socket, socket.socket]:
         """A new, empty submission: the socket to its process 1, and the one that takes its notebook.

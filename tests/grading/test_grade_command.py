@@ -20,6 +20,8 @@ import pytest
 
 import lecturelib
 from lecturelib.cli import main
+from lecturelib.cli.grade import likely_imports
+from lecturelib.grading.intake import find_submissions
 from lecturelib.grading.journal import Journal
 from lecturelib.grading.reports.gradescope import autograder_zip
 from lecturelib.grading.worker import kernel, seccomp
@@ -399,6 +401,17 @@ def test_canvas_zip_is_graded_under_the_platforms_ids(tmp_path):
         rows = list(csv.reader(file))
     assert [(row[1], row[-1]) for row in rows[2:]] == [("10", "7"), ("20", "6")]
     assert "handed in late" in next((tmp_path / "out" / "feedback").glob("20-*")).read_text()
+
+
+def test_sandboxes_start_with_what_the_first_readable_notebook_needs(tmp_path):
+    sources = {"ada": "not JSON", "bo": notebook(("import matplotlib",)), "cy": notebook(("import torch.optim",))}
+    for student, text in sources.items():
+        (tmp_path / f"{student}.ipynb").write_text(text)
+    assert likely_imports(find_submissions(tmp_path)) == ("matplotlib.pyplot",)
+    (tmp_path / "bo.ipynb").unlink()
+    assert likely_imports(find_submissions(tmp_path)) == ("torch._dynamo",)
+    (tmp_path / "cy.ipynb").unlink()
+    assert likely_imports(find_submissions(tmp_path)) == ()
 
 
 def test_gradescopes_script_writes_one_results_json(tmp_path):
