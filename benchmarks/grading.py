@@ -24,10 +24,10 @@ from pathlib import Path
 from measure import RESULTS, machine
 
 from lecturelib.grading import load_rubric
-from lecturelib.grading.answers import namespace_of
-from lecturelib.grading.check import Checker
-from lecturelib.grading.release import read_notebook
-from lecturelib.grading.worker import supervisor
+from lecturelib.grading.check.checker import Checker
+from lecturelib.grading.release.notebooks import read_notebook
+from lecturelib.grading.rubric.answers import namespace_of
+from lecturelib.grading.sandbox.worker import supervisor
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = {"nbgrader": "nbgrader==0.9.6", "otter-grader": "otter-grader==7.0.0"}

@@ -12,8 +12,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.data.images import Images, fashion_mnist
-from lecturelib.data.mixing import ImageBatch
+from lecturelib.data.augment.mixing import ImageBatch
+from lecturelib.data.sets.images import Images, fashion_mnist
 from lecturelib.layers.windows import WindowAttention
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.training import Cosine, TrainConfig, class_loss, save_shipped_run, train

@@ -22,7 +22,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run(arguments: argparse.Namespace) -> int:
     """Check one notebook and print the report."""
     os.environ.setdefault("MPLBACKEND", "Agg")  # a plot must not wait for a window to be closed
-    from lecturelib.grading.check_notebook import check_notebook
+    from lecturelib.grading.check.terminal import check_notebook
 
     result = check_notebook(arguments.notebook, arguments.exercise)
     for line in result.failed_cells:

@@ -27,9 +27,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run_list(arguments: argparse.Namespace) -> int:
     """Print one paragraph a data set."""
-    from lecturelib.data.cache import cache_folder
-    from lecturelib.data.fetching import human_size
-    from lecturelib.data.registry import DATA_SETS
+    from lecturelib.data.store.fetching import human_size
+    from lecturelib.data.store.folders import cache_folder
+    from lecturelib.data.store.registry import DATA_SETS
 
     for data_set in DATA_SETS.values():
         size = human_size(data_set.size) if data_set.routes else "nothing to fetch"
@@ -43,9 +43,9 @@ def run_list(arguments: argparse.Namespace) -> int:
 
 def run_fetch(arguments: argparse.Namespace) -> int:
     """Fetch the sets asked for, after checking all their names."""
-    from lecturelib.data.fetching import fetch, store
-    from lecturelib.data.registry import DATA_SETS, find
-    from lecturelib.data.sources import FetchError
+    from lecturelib.data.store.fetching import fetch, fetch_to
+    from lecturelib.data.store.registry import DATA_SETS, find
+    from lecturelib.data.store.sources import FetchError
 
     if bool(arguments.names) == arguments.all:
         raise ValueError("name the data sets to fetch, or say --all (`lecturelib data list` shows them)")
@@ -53,7 +53,9 @@ def run_fetch(arguments: argparse.Namespace) -> int:
     failures = []
     for data_set in data_sets:
         try:
-            files = list(fetch(data_set.name).values()) if arguments.to is None else store(data_set.name, arguments.to)
+            files = (
+                list(fetch(data_set.name).values()) if arguments.to is None else fetch_to(data_set.name, arguments.to)
+            )
         except FetchError as error:  # the others may well arrive
             failures.append(str(error))
             continue

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from lecturelib.grading.grader import Grader
-    from lecturelib.grading.intake import Found
-    from lecturelib.grading.journal import Journal
-    from lecturelib.grading.limits import Limits
-    from lecturelib.grading.results import Graded
-    from lecturelib.grading.rubric import Rubric
-    from lecturelib.grading.schedule import FaultTolerantPool
+    from lecturelib.grading.batch.grader import Grader
+    from lecturelib.grading.batch.intake import Found
+    from lecturelib.grading.batch.journal import Journal
+    from lecturelib.grading.batch.schedule import FaultTolerantPool
+    from lecturelib.grading.rubric.results import Graded
+    from lecturelib.grading.rubric.rubric import Rubric
+    from lecturelib.grading.sandbox.limits import Limits
 
 EXIT_CODES = """\
 exit codes
@@ -68,11 +68,11 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lecturelib.grading.grader import Grader
-    from lecturelib.grading.intake import find_submissions
-    from lecturelib.grading.journal import Journal, JournalError, Run, held_run
-    from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, dask_size, local_pool
-    from lecturelib.grading.tiers import TierError
+    from lecturelib.grading.batch.grader import Grader
+    from lecturelib.grading.batch.intake import find_submissions
+    from lecturelib.grading.batch.journal import Journal, JournalError, Run, held_run
+    from lecturelib.grading.batch.schedule import FaultTolerantPool, dask_pool, dask_size, local_pool
+    from lecturelib.grading.sandbox.tiers import TierError
 
     rubric_file = find_rubric(arguments.rubrics, arguments.exercise)
     source = rubric_file.read_text(encoding="utf-8")
@@ -137,7 +137,7 @@ def run(arguments: argparse.Namespace) -> int:
 def likely_imports(found: "list[Found]") -> tuple[str, ...]:
     """What the first notebook that can be read needs: others of its class will need it too."""
     from lecturelib.grading.notebook import NotebookError, parse_notebook
-    from lecturelib.grading.sandbox import imports_for
+    from lecturelib.grading.sandbox.sandbox import imports_for
 
     for entry in found:
         with contextlib.suppress(NotebookError):
@@ -147,7 +147,7 @@ def likely_imports(found: "list[Found]") -> tuple[str, ...]:
 
 def _doubts(rubric: "Rubric", rows: "list[Graded]", seed: int) -> list[str]:
     """Tests that nobody passes, not even the rubric's own references: there the test is wrong, not the students."""
-    from lecturelib.grading.runner import run
+    from lecturelib.grading.rubric.runner import run
 
     passed = {(test.exercise, test.name) for row in rows for test in row.result.tests if test.passed}
     unsolved = [test for test in rubric.tests if (test.exercise, test.name) not in passed]
@@ -162,7 +162,7 @@ def _doubts(rubric: "Rubric", rows: "list[Graded]", seed: int) -> list[str]:
 
 
 def _limits(timeout: float, memory: int) -> "Limits":
-    from lecturelib.grading.limits import Limits
+    from lecturelib.grading.sandbox.limits import Limits
 
     if not 0 < timeout < math.inf:
         raise ValueError(f"--timeout is in seconds and must be more than 0, got {timeout:g}")
@@ -176,7 +176,7 @@ def _grade(
 ) -> "list[Graded]":
     from tqdm import tqdm
 
-    from lecturelib.grading.batch import grade_batch
+    from lecturelib.grading.batch.run import grade_batch
 
     with tqdm(total=len(found), unit="submission", disable=None) as bar:
         full = 0

@@ -22,7 +22,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Release, or check."""
-    from lecturelib.grading.release import drift, release, sets_in, strays
+    from lecturelib.grading.release.notebooks import drift, release, sets_in, strays
 
     sets = sets_in(arguments.root, arguments.names)
     if arguments.check:

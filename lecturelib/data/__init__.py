@@ -12,27 +12,27 @@ Pictures are augmented here too, as whole batches of tensors and before any mode
 from collections.abc import Callable
 from typing import Any
 
-from lecturelib.data.augment import random_crop, random_erasing, random_flip, repeated_indices
-from lecturelib.data.data_set import Archive, DataSet
-from lecturelib.data.dates import date_pair, date_pairs, dates
-from lecturelib.data.emoji import Emoji, emoji
-from lecturelib.data.fetching import fetch, store
-from lecturelib.data.frequencies import high_frequency_adversary, split_frequencies
-from lecturelib.data.graphs import CitationGraph, cora
-from lecturelib.data.greek_english import Verse, greek_english, greek_tags, plain_text, stem, verses
-from lecturelib.data.images import Images, cifar10, digits, fashion_mnist, mnist
-from lecturelib.data.mixing import ImageBatch, cutmix, mixup, mixup_or_cutmix, smooth_labels
-from lecturelib.data.multi30k import multi30k
-from lecturelib.data.pairs import Pair
-from lecturelib.data.pronunciation import pronunciations
-from lecturelib.data.rand_augment import rand_augment
-from lecturelib.data.registry import DATA_SETS, UnknownDataSetError, find
-from lecturelib.data.reviews import Review, long_reviews, movie_reviews
-from lecturelib.data.sequences import SequenceBatch, copying, looking_up, remembering
-from lecturelib.data.shakespeare import shakespeare, shakespeare_works
-from lecturelib.data.sources import FetchError
-from lecturelib.data.splits import Splits, split_by, split_of
-from lecturelib.data.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
+from lecturelib.data.augment.frequencies import high_frequency_adversary, split_frequencies
+from lecturelib.data.augment.mixing import ImageBatch, cutmix, mixup, mixup_or_cutmix, smooth_labels
+from lecturelib.data.augment.rand_augment import rand_augment
+from lecturelib.data.augment.simple import random_crop, random_erasing, random_flip, repeated_indices
+from lecturelib.data.sets.dates import date_pair, date_pairs, dates
+from lecturelib.data.sets.emoji import Emoji, emoji
+from lecturelib.data.sets.graphs import CitationGraph, cora
+from lecturelib.data.sets.greek_english import Verse, greek_english, greek_tags, plain_text, stem, verses
+from lecturelib.data.sets.images import Images, cifar10, digits, fashion_mnist, mnist
+from lecturelib.data.sets.multi30k import multi30k
+from lecturelib.data.sets.pairs import Pair
+from lecturelib.data.sets.pronunciation import pronunciations
+from lecturelib.data.sets.reviews import Review, long_reviews, movie_reviews
+from lecturelib.data.sets.sequences import SequenceBatch, copying, looking_up, remembering
+from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
+from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
+from lecturelib.data.store.data_set import Archive, DataSet
+from lecturelib.data.store.fetching import fetch, fetch_to
+from lecturelib.data.store.registry import DATA_SETS, UnknownDataSetError, find
+from lecturelib.data.store.sources import FetchError
+from lecturelib.data.store.splits import Splits, split_by, split_of
 
 LOADERS: dict[str, Callable[[], Any]] = {
     "dates": dates,
@@ -85,6 +85,7 @@ __all__ = [
     "emoji",
     "fashion_mnist",
     "fetch",
+    "fetch_to",
     "find",
     "greek_english",
     "greek_tags",
@@ -114,6 +115,5 @@ __all__ = [
     "split_frequencies",
     "split_of",
     "stem",
-    "store",
     "verses",
 ]

@@ -1,25 +1,25 @@
 """Plots and kernel-free explorers, readable in light and dark."""
 
-from lecturelib.figures.alignment_explorer import AlignmentExample, AlignmentExplorer
-from lecturelib.figures.attention_explorer import AttentionExplorer
-from lecturelib.figures.augmentation_explorer import AugmentationExplorer
-from lecturelib.figures.beam_explorer import BeamExplorer
-from lecturelib.figures.explorer import Explorer
-from lecturelib.figures.gate_explorer import GateExplorer
-from lecturelib.figures.glue import glue
-from lecturelib.figures.gradient_explorer import GradientExplorer
-from lecturelib.figures.image_grid import image_grid
-from lecturelib.figures.live import live
-from lecturelib.figures.mixing_explorer import MixingExplorer
-from lecturelib.figures.ngram_explorer import NGramExplorer
-from lecturelib.figures.patch_explorer import PatchAttentionExplorer
-from lecturelib.figures.picture import Picture, house_style, new_figure
-from lecturelib.figures.plots import attention_map, draw_lines, line_plot, sequence_grid
-from lecturelib.figures.position_explorer import PositionExplorer
-from lecturelib.figures.sampling_explorer import SamplingExplorer
-from lecturelib.figures.softmax_explorer import SoftmaxExplorer
-from lecturelib.figures.transformer_explorer import TransformerExplorer
-from lecturelib.figures.window_explorer import WindowExplorer
+from lecturelib.figures.explorers.alignment.explorer import AlignmentExample, AlignmentExplorer
+from lecturelib.figures.explorers.attention.explorer import AttentionExplorer
+from lecturelib.figures.explorers.augmentation.explorer import AugmentationExplorer
+from lecturelib.figures.explorers.beam.explorer import BeamExplorer
+from lecturelib.figures.explorers.explorer import Explorer
+from lecturelib.figures.explorers.gate.explorer import GateExplorer
+from lecturelib.figures.explorers.gradient.explorer import GradientExplorer
+from lecturelib.figures.explorers.live import live
+from lecturelib.figures.explorers.mixing.explorer import MixingExplorer
+from lecturelib.figures.explorers.ngram.explorer import NGramExplorer
+from lecturelib.figures.explorers.patch.explorer import PatchAttentionExplorer
+from lecturelib.figures.explorers.position.explorer import PositionExplorer
+from lecturelib.figures.explorers.sampling.explorer import SamplingExplorer
+from lecturelib.figures.explorers.softmax.explorer import SoftmaxExplorer
+from lecturelib.figures.explorers.transformer.explorer import TransformerExplorer
+from lecturelib.figures.explorers.window.explorer import WindowExplorer
+from lecturelib.figures.plots.glue import glue
+from lecturelib.figures.plots.image_grid import image_grid
+from lecturelib.figures.plots.picture import Picture, house_style, new_figure
+from lecturelib.figures.plots.plots import attention_map, draw_lines, line_plot, sequence_grid
 
 __all__ = [
     "AlignmentExample",

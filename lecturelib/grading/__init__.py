@@ -8,12 +8,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from lecturelib.grading.check import load_checks
-    from lecturelib.grading.compare import assert_close, assert_finite, assert_shape, raises
-    from lecturelib.grading.results import SubmissionResult, TestResult
-    from lecturelib.grading.rubric import Rubric, load_rubric
-    from lecturelib.grading.runner import run
-    from lecturelib.grading.submission import LocalSubmission, Submission
+    from lecturelib.grading.check.checker import load_checks
+    from lecturelib.grading.rubric.compare import assert_close, assert_finite, assert_shape, raises
+    from lecturelib.grading.rubric.results import SubmissionResult, TestResult
+    from lecturelib.grading.rubric.rubric import Rubric, load_rubric
+    from lecturelib.grading.rubric.runner import run
+    from lecturelib.grading.rubric.submission import LocalSubmission, Submission
 
 __all__ = [
     "LocalSubmission",
@@ -31,12 +31,12 @@ __all__ = [
 ]
 
 _HOME = {
-    **dict.fromkeys(("LocalSubmission", "Submission"), "submission"),
-    **dict.fromkeys(("Rubric", "load_rubric"), "rubric"),
-    **dict.fromkeys(("SubmissionResult", "TestResult"), "results"),
-    **dict.fromkeys(("assert_close", "assert_finite", "assert_shape", "raises"), "compare"),
-    "load_checks": "check",
-    "run": "runner",
+    **dict.fromkeys(("LocalSubmission", "Submission"), "rubric.submission"),
+    **dict.fromkeys(("Rubric", "load_rubric"), "rubric.rubric"),
+    **dict.fromkeys(("SubmissionResult", "TestResult"), "rubric.results"),
+    **dict.fromkeys(("assert_close", "assert_finite", "assert_shape", "raises"), "rubric.compare"),
+    "load_checks": "check.checker",
+    "run": "rubric.runner",
 }
 
 

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.data.mixing import ImageBatch
+from lecturelib.data.augment.mixing import ImageBatch
 from lecturelib.tokens.batches import LanguageBatch, PairBatch
 
 

@@ -7,7 +7,7 @@ import torch
 
 from lecturelib.evaluation import Sampler
 from lecturelib.figures import SamplingExplorer
-from lecturelib.figures.sampling_explorer import SHARES, TEMPERATURES
+from lecturelib.figures.explorers.sampling.explorer import SHARES, TEMPERATURES
 
 TOKENS = list("\n abcdefghijkl")
 

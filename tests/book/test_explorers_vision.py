@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from lecturelib.data import ImageBatch, Images, mixup, rand_augment, random_erasing, smooth_labels
-from lecturelib.data.rand_augment import apply_operation
+from lecturelib.data.augment.rand_augment import apply_operation
 from lecturelib.figures import AugmentationExplorer, MixingExplorer, PatchAttentionExplorer
-from lecturelib.figures.mixing_explorer import STEPS
+from lecturelib.figures.explorers.mixing.explorer import STEPS
 from lecturelib.models.vit import ViT, ViTConfig
 
 CLASSES = ("shirt", "boot", "bag")

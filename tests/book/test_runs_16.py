@@ -8,8 +8,8 @@ from types import ModuleType
 import pytest
 import torch
 
-from lecturelib.data.images import fashion_mnist
-from lecturelib.data.splits import Splits
+from lecturelib.data.sets.images import fashion_mnist
+from lecturelib.data.store.splits import Splits
 from lecturelib.models.swin import SwinConfig
 from lecturelib.training import ShippedRun, shipped_run
 

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from lecturelib.grading import LocalSubmission, Rubric, load_rubric, run
-from lecturelib.grading.answers import Answer, definitions, load_answers, namespace_of
-from lecturelib.grading.check import Checker
-from lecturelib.grading.packing import pack, unpack_rubric, visible_source
-from lecturelib.grading.release import Paths, drift, read_notebook, sets_in, strays
-from lecturelib.grading.results import TestResult
+from lecturelib.grading.check.checker import Checker
+from lecturelib.grading.check.packing import pack, unpack_rubric, visible_source
+from lecturelib.grading.release.notebooks import Paths, drift, read_notebook, sets_in, strays
+from lecturelib.grading.rubric.answers import Answer, definitions, load_answers, namespace_of
+from lecturelib.grading.rubric.results import TestResult
 
 ROOT = Path(__file__).parents[2]
 SETS = sets_in(ROOT)

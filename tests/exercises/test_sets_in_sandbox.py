@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from lecturelib.grading import load_rubric, run
-from lecturelib.grading.answers import load_answers
-from lecturelib.grading.limits import Limits
 from lecturelib.grading.notebook import parse_notebook
-from lecturelib.grading.release import Paths, sets_in
-from lecturelib.grading.results import TestResult
-from lecturelib.grading.sandbox import Sandbox
+from lecturelib.grading.release.notebooks import Paths, sets_in
+from lecturelib.grading.rubric.answers import load_answers
+from lecturelib.grading.rubric.results import TestResult
+from lecturelib.grading.sandbox.limits import Limits
+from lecturelib.grading.sandbox.sandbox import Sandbox
 
 ROOT = Path(__file__).parents[2]
 

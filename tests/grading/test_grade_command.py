@@ -21,10 +21,10 @@ import pytest
 import lecturelib
 from lecturelib.cli import main
 from lecturelib.cli.grade import likely_imports
-from lecturelib.grading.intake import find_submissions
-from lecturelib.grading.journal import Journal
+from lecturelib.grading.batch.intake import find_submissions
+from lecturelib.grading.batch.journal import Journal
 from lecturelib.grading.reports.gradescope import autograder_zip
-from lecturelib.grading.worker import kernel, seccomp
+from lecturelib.grading.sandbox.worker import kernel, seccomp
 
 ROOT = Path(lecturelib.__file__).parent.parent
 RUBRICS = Path(__file__).parent / "rubrics"
@@ -220,7 +220,7 @@ def test_sandbox_that_is_killed_costs_nobody_a_point(tmp_path):
     source.mkdir()
     strike = f"""
     import os
-    from lecturelib.grading.worker.supervisor import descendants
+    from lecturelib.grading.sandbox.worker.supervisor import descendants
     try:
         os.mkdir({str(tmp_path / "done")!r})
     except FileExistsError:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lecturelib.grading.intake import IntakeError, find_submissions
+from lecturelib.grading.batch.intake import IntakeError, find_submissions
 from lecturelib.grading.notebook import NotebookError
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from lecturelib.grading.journal import Journal, JournalError, Run, held_run
+from lecturelib.grading.batch.journal import Journal, JournalError, Run, held_run
 
 RUN = Run(exercise="08_attention_layer", rubric="abc", seed=7, timeout=10, memory=1024)
 
@@ -59,7 +59,7 @@ def test_second_grader_is_kept_out_until_the_first_is_gone(tmp_path):
         [
             "import sys",
             "from pathlib import Path",
-            "from lecturelib.grading.journal import Journal, Run",
+            "from lecturelib.grading.batch.journal import Journal, Run",
             f"journal = Journal(Path({str(tmp_path)!r}), Run(**{RUN.__dict__!r}))",
             "print('open', flush=True)",
             "sys.stdin.read()",

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import lecturelib
-from lecturelib.grading.rubric import Rubric, rubric_from_source
-from lecturelib.grading.runner import run
-from lecturelib.grading.submission import LocalSubmission
+from lecturelib.grading.rubric.rubric import Rubric, rubric_from_source
+from lecturelib.grading.rubric.runner import run
+from lecturelib.grading.rubric.submission import LocalSubmission
 
 PAGE = Path(lecturelib.__file__).parent.parent / "book" / "how_grading_works.md"
 

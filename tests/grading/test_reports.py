@@ -17,8 +17,8 @@ from lecturelib.grading.reports.feedback import feedback_page, file_name
 from lecturelib.grading.reports.gradebook import canvas_csv, grades_csv
 from lecturelib.grading.reports.gradescope import autograder_zip, results_json
 from lecturelib.grading.reports.items import analyse, common_wrong_answers, items_page
-from lecturelib.grading.results import Graded, Picture, SubmissionResult, TestResult
-from lecturelib.grading.rubric import Rubric
+from lecturelib.grading.rubric.results import Graded, Picture, SubmissionResult, TestResult
+from lecturelib.grading.rubric.rubric import Rubric
 
 EVIL = "</pre></title></style><script>window.ran = 1; alert(1)</script><img src=x onerror=alert(2)>"
 SECRET = "hidden_uses_seven_heads"
@@ -210,7 +210,7 @@ def test_gradescope_zip_has_scripts_that_bash_reads(tmp_path):
     assert archive.read("exercise") == b"99_small"
     assert any(line.startswith("torch") for line in archive.read("requirements.txt").decode().splitlines())
     assert archive.read("rubrics/99_small.py") == b"rubric = None\n"
-    assert "lecturelib/grading/rubric.py" in archive.namelist()
+    assert "lecturelib/grading/rubric/rubric.py" in archive.namelist()
     for script in ("setup.sh", "run_autograder"):
         assert archive.getinfo(script).external_attr >> 16 & os.X_OK
         subprocess.run(["bash", "-n"], input=archive.read(script), check=True)

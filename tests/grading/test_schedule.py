@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from lecturelib.grading import schedule
-from lecturelib.grading.intake import Found
-from lecturelib.grading.journal import Journal, Run
+from lecturelib.grading.batch import schedule
+from lecturelib.grading.batch.intake import Found
+from lecturelib.grading.batch.journal import Journal, Run
+from lecturelib.grading.batch.schedule import FaultTolerantPool, dask_pool, dask_size, grade_all, local_pool
 from lecturelib.grading.notebook import NotebookError
-from lecturelib.grading.results import SubmissionResult
-from lecturelib.grading.schedule import FaultTolerantPool, dask_pool, dask_size, grade_all, local_pool
+from lecturelib.grading.rubric.results import SubmissionResult
 
 RUN = Run(exercise="e", rubric="r", seed=1, timeout=10, memory=1024)
 

@@ -3,10 +3,10 @@
 import hashlib
 import re
 
-from lecturelib.grading import heatmap
+from lecturelib.grading.check import heatmap
 from lecturelib.grading.reports.page import number, page, text
-from lecturelib.grading.results import ExerciseResult, Graded, TestResult
-from lecturelib.grading.rubric import Rubric
+from lecturelib.grading.rubric.results import ExerciseResult, Graded, TestResult
+from lecturelib.grading.rubric.rubric import Rubric
 
 SAID = {
     "pass": "passed",

@@ -11,8 +11,8 @@ import re
 from collections.abc import Sequence
 
 from lecturelib.grading.reports.page import UNSEEN, number
-from lecturelib.grading.results import Graded
-from lecturelib.grading.rubric import Rubric
+from lecturelib.grading.rubric.results import Graded
+from lecturelib.grading.rubric.rubric import Rubric
 
 STARTS_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n", "|", "%")
 

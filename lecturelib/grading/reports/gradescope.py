@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import lecturelib
-from lecturelib.grading.results import Graded, TestResult
-from lecturelib.grading.rubric import Rubric
+from lecturelib.grading.rubric.results import Graded, TestResult
+from lecturelib.grading.rubric.rubric import Rubric
 
 
 def results_json(rubric: Rubric, graded: Graded) -> str:

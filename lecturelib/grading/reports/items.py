@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lecturelib.grading.reports.page import number, page, table, text
-from lecturelib.grading.results import Graded, TestResult
-from lecturelib.grading.rubric import Rubric
+from lecturelib.grading.rubric.results import Graded, TestResult
+from lecturelib.grading.rubric.rubric import Rubric
 
 BINS = 10
 

@@ -15,11 +15,11 @@ import torch
 from torch import nn
 
 from lecturelib.grading import Rubric, assert_close
-from lecturelib.grading.limits import Limits
-from lecturelib.grading.results import SubmissionResult
-from lecturelib.grading.runner import run
-from lecturelib.grading.sandbox import Sandbox
-from lecturelib.grading.worker import supervisor
+from lecturelib.grading.rubric.results import SubmissionResult
+from lecturelib.grading.rubric.runner import run
+from lecturelib.grading.sandbox.limits import Limits
+from lecturelib.grading.sandbox.sandbox import Sandbox
+from lecturelib.grading.sandbox.worker import supervisor
 
 # A string that stands for everything secret: in the tests, the references, the environment, other submissions.
 CANARY = "canary-7f3a9e51"

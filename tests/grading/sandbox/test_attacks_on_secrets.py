@@ -52,7 +52,7 @@ for top in [{package!r}] + [os.path.join(p, "lecturelib") for p in site.getsitep
     for where, _, files in os.walk(top):
         for name in files:
             look(os.path.join(where, name))
-import lecturelib.layers.attention, lecturelib.grading.rubric
+import lecturelib.layers.attention, lecturelib.grading.rubric.rubric
 print("FOUND", sorted(os.path.relpath(p, {package!r}) for p, _ in found))
 print("FILE", getattr(lecturelib, "__file__", None), lecturelib.layers.attention.dot_product_attention(1))
 """
@@ -101,7 +101,8 @@ def search():
                 hits += type(item) is str and canary() in item
         elif type(thing).__name__ in ("Rubric", "GraderTest", "Mistake", "References"):
             hits += 1
-    names = [n for n in sys.modules if "rubric" in n or n in ("pytest", "conftest", "lecturelib.grading.callbacks")]
+    secret = ("pytest", "conftest", "lecturelib.grading.sandbox.callbacks")
+    names = [n for n in sys.modules if "rubric" in n or n in secret]
     return hits, names
 print("HITS", search())
 def attention(q, k, v):

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from lecturelib.grading.notebook import Notebook
-from lecturelib.grading.submission import CallCrashed
+from lecturelib.grading.rubric.submission import CallCrashed
 
 FIND = """
 import json, os, socket, stat, struct, sys, threading, torch

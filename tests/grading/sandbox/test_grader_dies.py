@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 
 import lecturelib
-from lecturelib.grading.worker import supervisor
+from lecturelib.grading.sandbox.worker import supervisor
 
 GRADER = """
 import sys, time
 from lecturelib.grading.notebook import Notebook
-from lecturelib.grading.sandbox import Sandbox
+from lecturelib.grading.sandbox.sandbox import Sandbox
 source = "import os\\nif os.fork() == 0:\\n    os.setsid()\\n    while True: pass\\ndef hang():\\n    while True: pass"
 with Sandbox(imports=()) as box, box.open(Notebook(cells=((1, source),))) as submission:
     print("ready", flush=True)

@@ -14,7 +14,7 @@ ROOT = Path(lecturelib.__file__).parent.parent
 AS_NOBODY = """
 import os, sys
 from pathlib import Path
-from lecturelib.grading.worker import kernel
+from lecturelib.grading.sandbox.worker import kernel
 needed = [Path(path).resolve() for path in (sys.base_prefix, sys.prefix, sys.argv[1])]
 closed = sorted({above for path in needed for above in path.parents if not above.stat().st_mode & 0o001})
 kernel.unshare(kernel.CLONE_NEWNS)
@@ -34,8 +34,8 @@ os.execv(sys.executable, [sys.executable, "-c", sys.argv[2]])
 GRADER = """
 import os
 from lecturelib.grading.notebook import Notebook
-from lecturelib.grading.sandbox import Sandbox
-from lecturelib.grading.worker import kernel
+from lecturelib.grading.sandbox.sandbox import Sandbox
+from lecturelib.grading.sandbox.worker import kernel
 if os.fork() == 0:
     kernel.unshare(kernel.CLONE_NEWUSER | kernel.CLONE_NEWNS | kernel.CLONE_NEWPID | kernel.CLONE_NEWNET)
     if os.fork() == 0:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lecturelib.data.augment import random_crop, random_erasing, random_flip, repeated_indices
+from lecturelib.data.augment.simple import random_crop, random_erasing, random_flip, repeated_indices
 
 
 def seeded(seed=0):

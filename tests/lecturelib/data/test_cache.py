@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lecturelib.data.cache import cache_folder
+from lecturelib.data.store.folders import cache_folder
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def bare(monkeypatch, tmp_path):
     ],
 )
 def test_cache_folder_is_where_the_platform_keeps_caches(bare, monkeypatch, platform, place):
-    monkeypatch.setattr("lecturelib.data.cache.sys.platform", platform)
+    monkeypatch.setattr("lecturelib.data.store.folders.sys.platform", platform)
     assert cache_folder() == bare / place
 
 

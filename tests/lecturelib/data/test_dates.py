@@ -5,7 +5,7 @@ import datetime
 import pytest
 
 from lecturelib.data import date_pair, date_pairs, dates
-from lecturelib.data.dates import FORMATS, ordinal
+from lecturelib.data.sets.dates import FORMATS, ordinal
 
 
 @pytest.mark.parametrize(

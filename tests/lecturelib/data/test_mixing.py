@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from lecturelib.data.mixing import ImageBatch, cutmix, mixup, mixup_or_cutmix, smooth_labels
+from lecturelib.data.augment.mixing import ImageBatch, cutmix, mixup, mixup_or_cutmix, smooth_labels
 
 B, K = 6, 11
 

@@ -8,7 +8,7 @@ import torch
 from PIL import Image, ImageEnhance, ImageOps
 from torch.testing import assert_close
 
-from lecturelib.data.rand_augment import GEOMETRIC, OPERATIONS, apply_operation, rand_augment
+from lecturelib.data.augment.rand_augment import GEOMETRIC, OPERATIONS, apply_operation, rand_augment
 
 
 def seeded(seed=0):

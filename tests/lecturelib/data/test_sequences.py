@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from lecturelib.data import copying, looking_up, remembering
-from lecturelib.data.sequences import IGNORE
+from lecturelib.data.sets.sequences import IGNORE
 
 
 def test_remembering_asks_for_the_first_symbol_and_nothing_else():

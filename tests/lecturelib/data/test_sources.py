@@ -107,7 +107,7 @@ def test_npm_brings_a_package(web, cache, make_archive, register, monkeypatch):
 
 
 def test_npm_that_is_missing_is_named(cache, make_archive, register, monkeypatch):
-    monkeypatch.setattr("lecturelib.data.sources.shutil.which", lambda name: None)
+    monkeypatch.setattr("lecturelib.data.store.sources.shutil.which", lambda name: None)
     register("poems", (make_archive("npm:tiny-poems@1.0.0", "tiny-poems-1.0.0.tgz", b"roses"),))
     with pytest.raises(FetchError, match=r"needs npm, which is not installed \(it comes with Node.js\)"):
         fetch("poems")

@@ -23,8 +23,8 @@ from lecturelib.data import (
     stem,
     verses,
 )
-from lecturelib.data.archives import read_member
-from lecturelib.data.greek_english import TAGS
+from lecturelib.data.sets.greek_english import TAGS
+from lecturelib.data.store.archives import read_member
 
 
 def zipped(files):

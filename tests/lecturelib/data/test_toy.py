@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lecturelib.data.toy import (
+from lecturelib.data.sets.toy import (
     MEANINGS,
     NAMES,
     SENSES,

@@ -20,8 +20,8 @@ from lecturelib.figures import (
     new_figure,
     sequence_grid,
 )
-from lecturelib.figures.explorer import pack
-from lecturelib.figures.picture import COLOURS
+from lecturelib.figures.explorers.explorer import pack
+from lecturelib.figures.plots.picture import COLOURS
 
 ALT = "The line rises from one to nine & never < falls."
 

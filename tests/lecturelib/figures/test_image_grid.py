@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lecturelib.figures import image_grid
-from lecturelib.figures.image_grid import drawable
+from lecturelib.figures.plots.image_grid import drawable
 
 ALT = "Three pictures of which the second is darker than the first."
 

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from lecturelib.data.mixing import ImageBatch, smooth_labels
+from lecturelib.data.augment.mixing import ImageBatch, smooth_labels
 from lecturelib.training.losses import class_loss
 
 

@@ -1,0 +1,1 @@
+"""Changes to batches of images, for training: flips and crops, RandAugment, mixup and CutMix, frequencies."""

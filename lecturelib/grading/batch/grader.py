@@ -1,0 +1,106 @@
+"""Grade one notebook at a time, in this process, through its sandbox.
+
+A `Grader` is plain data that travels to a worker process of this machine or another; the rubric goes along as source,
+so a cluster needs no copy of the tests. Each process starts one sandbox, at its first submission, and keeps it; what
+needs torch is imported after that, so that this process and its sandbox load it side by side.
+"""
+
+import atexit
+import importlib
+import threading
+import time
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from lecturelib.grading.notebook import NotebookError, parse_notebook
+from lecturelib.grading.rubric.results import SubmissionResult
+from lecturelib.grading.sandbox.limits import Limits
+from lecturelib.grading.sandbox.sandbox import WARM_IMPORTS, Sandbox
+from lecturelib.grading.sandbox.tiers import SandboxFailed, Tier
+
+if TYPE_CHECKING:
+    from lecturelib.grading.rubric.rubric import Rubric
+
+# The reference side uses torch's global random state, so one process grades one submission at a time.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grader:
+    """What it takes to grade a notebook of one exercise set.
+
+    Args:
+        exercise: the set's name
+        source: the rubric file's text
+        seed: of the fresh inputs
+        limits: of each submission
+        require_tier: refuse to grade below this tier of confinement
+        imports: what its notebooks are expected to need, for sandboxes to load as they start
+    """
+
+    exercise: str
+    source: str
+    seed: int
+    limits: Limits
+    require_tier: Tier | None = None
+    imports: tuple[str, ...] = ()
+
+    @property
+    def rubric(self) -> "Rubric":
+        return _rubric(self.exercise, self.source)
+
+    def __call__(self, student: str, notebook: bytes) -> str:
+        """Grade one notebook; the result as JSON. Whatever is in the notebook, this returns a result.
+
+        `SandboxFailed` is not about the notebook: whoever tries again gets a new sandbox.
+        """
+        with _ONE_AT_A_TIME:
+            box = _sandbox(self.limits, self.require_tier, self.imports)
+            from lecturelib.grading.rubric.runner import run
+
+            start = time.perf_counter()
+            rubric = self.rubric
+            try:
+                parsed = parse_notebook(notebook)
+                with box.open(parsed) as submission:
+                    tests = run(rubric, submission, seed=self.seed)
+                    notes = submission.notes
+            except NotebookError as error:
+                return SubmissionResult(
+                    submission=student, rubric=rubric.name, seed=self.seed, reason=str(error)
+                ).to_json()
+            except SandboxFailed:
+                _sandbox.cache_clear()
+                box.close()
+                raise
+        return SubmissionResult(
+            submission=student,
+            rubric=rubric.name,
+            seed=self.seed,
+            tests=tests,
+            notes=tuple(notes),
+            seconds=time.perf_counter() - start,
+        ).to_json()
+
+    def describe_tier(self) -> str:
+        """Start this process's sandbox and say how strong it is; raises TierError below the required tier."""
+        box = _sandbox(self.limits, self.require_tier, self.imports)
+        importlib.import_module("lecturelib.grading.rubric.runner")  # torch, meanwhile
+        box.wait_until_warm()
+        return box.proof.describe()
+
+
+@lru_cache(maxsize=1)
+def _sandbox(limits: Limits, require_tier: Tier | None, imports: tuple[str, ...]) -> Sandbox:
+    box = Sandbox(limits, require_tier=require_tier, imports=(*WARM_IMPORTS, *imports))
+    box.__enter__()
+    atexit.register(box.close)
+    return box
+
+
+@lru_cache(maxsize=8)
+def _rubric(exercise: str, source: str) -> "Rubric":
+    from lecturelib.grading.rubric.rubric import rubric_from_source
+
+    return rubric_from_source(source, exercise)

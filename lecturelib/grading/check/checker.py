@@ -1,0 +1,190 @@
+"""`check("attention")` in a notebook: an answer within a second, in a sentence and a picture.
+
+    check = load_checks(PACKED, globals())      # in a collapsed cell that `lecturelib release` writes
+    check("attention")                          # one exercise
+    check()                                     # all of them
+
+A check never raises at the student. It runs in the student's own kernel and proves nothing to a grader; the grader
+runs the same tests, and hidden ones, on its own side.
+"""
+
+import html
+import re
+import textwrap
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+from lecturelib.grading.check import heatmap
+from lecturelib.grading.check.packing import unpack_rubric
+from lecturelib.grading.rubric.results import ExerciseResult, TestResult
+from lecturelib.grading.rubric.rubric import Rubric
+from lecturelib.grading.rubric.runner import run
+from lecturelib.grading.rubric.submission import LocalSubmission
+
+MARKS = {"pass": "✓", "missing": "·"}
+FAILED_MARK = "✗"
+
+_STYLE = """<style>
+.lecturelib-check{border-left:4px solid #d2691e;padding:.2em 0 .2em .9em;margin:.4em 0;color:inherit;
+font:14px/1.5 system-ui,sans-serif;max-width:52em}
+.lecturelib-check.all-pass{border-left-color:#2b9258}
+.lecturelib-check p{margin:.25em 0}
+.lecturelib-check ul{list-style:none;padding:0;margin:.25em 0}
+.lecturelib-check li{margin:.2em 0;padding-left:1.5em;text-indent:-1.5em}
+.lecturelib-check li>*{text-indent:0}
+.lecturelib-check .hint{border:1px solid currentColor;border-radius:4px;padding:.3em .6em;margin:.4em 0;
+display:inline-block}
+.lecturelib-check code{background:none;color:inherit;font-size:.95em}
+.lecturelib-check figure{margin:.5em 0;overflow-x:auto}
+html[data-theme=dark] .bd-content div.cell_output .text_html:has(.lecturelib-check)
+{background-color:transparent!important;color:inherit!important}
+</style>"""
+
+
+class Report:
+    """What `check` answers: HTML in a notebook, text in a terminal."""
+
+    def __init__(self, exercises: tuple[ExerciseResult, ...] = (), note: str = "") -> None:
+        self.exercises, self.note = exercises, note
+
+    @property
+    def passed(self) -> bool:
+        return bool(self.exercises) and not self.note and all(exercise.passed for exercise in self.exercises)
+
+    def __repr__(self) -> str:
+        blocks = [_exercise_text(exercise) for exercise in self.exercises]
+        return "\n\n".join([*blocks, *([self.note] if self.note else [])])
+
+    def _repr_html_(self) -> str:
+        blocks = [_exercise_html(exercise) for exercise in self.exercises]
+        note = f'<div class="lecturelib-check" role="status"><p>{inline_html(self.note)}</p></div>' if self.note else ""
+        return "".join(blocks) + note + _STYLE
+
+
+class Checker:
+    """The `check` of a notebook: its visible tests and the namespace where the student's answers are."""
+
+    def __init__(self, rubric: Rubric, namespace: MutableMapping[str, Any]) -> None:
+        self.rubric, self.namespace = rubric, namespace
+
+    def __call__(self, exercise: str | Callable[..., Any] | None = None) -> Report:
+        """Check one exercise, by its name or by a function it defines, or all."""
+        names: tuple[str, ...] = tuple(self.rubric.exercises)
+        if exercise is not None:
+            name = exercise if isinstance(exercise, str) else getattr(exercise, "__name__", repr(exercise))
+            name = name if name in self.rubric.exercises else self.rubric.owner_of(name) or name
+            if name not in self.rubric.exercises:
+                known = ", ".join(f'"{n}"' for n in self.rubric.exercises)
+                return Report(note=f"There is no exercise called {name!r} here. The exercises are {known}.")
+            names = (name,)
+        try:
+            results = run(self.rubric, LocalSubmission(self.namespace), seed=0, exercises=names, visible_only=True)
+        except KeyboardInterrupt:
+            return Report(note="Stopped before an answer came. Is there a loop in your code that never ends?")
+        except Exception as error:  # a mistake of ours must not look like one of the student's
+            return Report(
+                note=f"The check itself failed, which is our fault, not yours: {type(error).__name__}: {error}"
+            )
+        return Report(tuple(self._exercise(name, results) for name in names))
+
+    def _exercise(self, name: str, results: tuple[TestResult, ...]) -> ExerciseResult:
+        tests = tuple(result for result in results if result.exercise == name)
+        return ExerciseResult(name=name, title=self.rubric.exercises[name].title, tests=tests)
+
+
+def load_checks(blob: str, namespace: MutableMapping[str, Any]) -> Callable[..., Report]:
+    """The `check` function of a released notebook.
+
+    Args:
+        blob: the text that `lecturelib release` packed
+        namespace: where the student's answers are; the notebook's `globals()`
+    """
+    try:
+        return Checker(unpack_rubric(blob), namespace)
+    except Exception as error:  # never raise at the student, and say what to do instead
+        note = f"The checks could not be loaded: {error} (pip install -U lecturelib may help.)"
+
+        def unavailable(exercise: object = None) -> Report:
+            return Report(note=note)
+
+        print(note)
+        return unavailable
+
+
+def _headline(exercise: ExerciseResult) -> str:
+    passed, total = sum(test.passed for test in exercise.tests), len(exercise.tests)
+    title = exercise.title if exercise.title.endswith("?") else f"{exercise.title}:"
+    if exercise.passed:
+        return f"{title} all {total} checks pass."
+    if all(test.outcome == "missing" for test in exercise.tests):
+        return f"{title} not started. {_start(exercise.tests[0])}"
+    return f"{title} {passed} of {total} checks pass."
+
+
+def _start(test: TestResult) -> str:
+    if "not written yet" in test.message:
+        return f"{test.message} Replace its `raise NotImplementedError` line with your code and run the cell."
+    return test.message
+
+
+def _shown(exercise: ExerciseResult) -> list[tuple[TestResult, str]]:
+    """The tests worth a line each, with what to say; an exercise that is not started needs none."""
+    if all(test.outcome == "missing" for test in exercise.tests):
+        return []
+    return [(test, "" if test.passed else test.message) for test in exercise.tests]
+
+
+def _title(test: TestResult) -> str:
+    return test.name.replace("_", " ")
+
+
+def _remark(test: TestResult) -> str:
+    if not test.replaced or test.outcome == "missing":
+        return ""
+    names = ", ".join(f"`{name}`" for name in test.replaced)
+    return f"(Checked with a working {names} in place of yours, which does not pass yet.)"
+
+
+def _exercise_text(exercise: ExerciseResult) -> str:
+    lines = [_headline(exercise)]
+    for test, message in _shown(exercise):
+        lines.append(f"  {MARKS.get(test.outcome, FAILED_MARK)} {_title(test)}{': ' + message if message else ''}")
+        if test.passed:
+            continue
+        if test.hint and test.outcome != "missing":
+            lines.append(f"    Hint: {test.hint}")
+        if test.picture:
+            lines.append(textwrap.indent(heatmap.text(test.picture), "    "))
+        if _remark(test):
+            lines.append(f"    {_remark(test)}")
+    return "\n".join(lines)
+
+
+def inline_html(text: str) -> str:
+    """Escaped text in which `code` and *emphasis* are set as such."""
+    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
+    return re.sub(r"\*([^\s*][^*]*)\*", r"<em>\1</em>", text)
+
+
+def _exercise_html(exercise: ExerciseResult) -> str:
+    items = []
+    for test, message in _shown(exercise):
+        mark = MARKS.get(test.outcome, FAILED_MARK)
+        word = {"pass": "passes", "missing": "not written"}.get(test.outcome, "does not pass")
+        line = f'<span role="img" aria-label="{word}">{mark}</span> {html.escape(_title(test))}'
+        if not test.passed:
+            line += f": {inline_html(message)}"
+            if test.hint and test.outcome != "missing":
+                line += f'<br><span class="hint"><strong>Hint.</strong> {inline_html(test.hint)}</span>'
+            if test.picture:
+                caption = html.escape(heatmap.alt_text(test.picture))
+                line += f"<figure>{heatmap.svg(test.picture)}<figcaption>{caption}</figcaption></figure>"
+            if _remark(test):
+                line += f"<p>{inline_html(_remark(test))}</p>"
+        items.append(f"<li>{line}</li>")
+    state = " all-pass" if exercise.passed else ""
+    listing = f"<ul>{''.join(items)}</ul>" if items else ""
+    return (
+        f'<div class="lecturelib-check{state}" role="status">'
+        f"<p><strong>{inline_html(_headline(exercise))}</strong></p>{listing}</div>"
+    )

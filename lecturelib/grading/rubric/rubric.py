@@ -1,0 +1,217 @@
+"""A rubric: the exercises of one set, the tests that grade them, and the mistakes it can name.
+
+    rubric = Rubric("08_attention_layer", title="The attention layer")
+    rubric.exercise("attention", title="Scaled dot-product attention", minutes=5, difficulty=1)
+
+    @rubric.reference
+    def attention(q, k, v): ...                      # a right answer, on the trusted side
+
+    @rubric.mistake("attention", "Did you divide the scores by √d?")
+    def unscaled(q, k, v): ...                       # a wrong answer we have seen before
+
+    @rubric.test("attention", points=2, visible=True, hint="Compare with the formula on paper.")
+    def matches_the_formula(submission, rng):
+        q, k, v = (torch.randn(2, 5, 3, generator=rng) for _ in range(3))
+        assert_close(submission.attention(q, k, v), attention(q, k, v))
+
+When a test fails it is run again, on the same inputs, against each mistake in a name that it called; if one gives the
+same answers as the student, its hint is the one shown. Nothing in the test itself has to know about mistakes.
+"""
+
+import hashlib
+import traceback
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+
+from lecturelib.grading.rubric.submission import LocalSubmission, Submission
+
+TestFunction = Callable[[Submission, torch.Generator], None]
+Named = TypeVar("Named", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exercise:
+    """One exercise: what the student defines for it, how long it takes, how hard it is (1 to 5)."""
+
+    name: str
+    title: str
+    minutes: int
+    difficulty: int
+    defines: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.difficulty <= 5:
+            raise ValueError(f"exercise {self.name}: difficulty must be 1 to 5, got {self.difficulty}")
+        if self.minutes < 1:
+            raise ValueError(f"exercise {self.name}: minutes must be at least 1, got {self.minutes}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class GraderTest:
+    """One test: a function of a submission and a generator of fresh inputs, worth points."""
+
+    name: str
+    exercise: str
+    points: float
+    visible: bool
+    hint: str
+    needs: tuple[str, ...]
+    noise: float
+    function: TestFunction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Mistake:
+    """A known wrong answer in place of one name, and what to say to somebody who gave it."""
+
+    name: str
+    exercise: str
+    stands_for: str
+    hint: str
+    function: Callable[..., Any]
+
+
+class Rubric:
+    """The exercises, references, mistakes and tests of one set, in the order they were written."""
+
+    def __init__(self, name: str, *, title: str) -> None:
+        self.name, self.title = name, title
+        self.exercises: dict[str, Exercise] = {}
+        self.references: dict[str, Callable[..., Any]] = {}
+        self.mistakes: list[Mistake] = []
+        self.tests: list[GraderTest] = []
+
+    def exercise(
+        self, name: str, *, title: str, minutes: int, difficulty: int, defines: tuple[str, ...] | None = None
+    ) -> Exercise:
+        """Declare an exercise; it defines one thing of its own name, unless `defines` says otherwise."""
+        if name in self.exercises:
+            raise ValueError(f"rubric {self.name}: exercise {name!r} is declared twice")
+        made = Exercise(name=name, title=title, minutes=minutes, difficulty=difficulty, defines=defines or (name,))
+        self.exercises[name] = made
+        return made
+
+    def reference(self, function: Named) -> Named:
+        """Register a right answer under its own name."""
+        self.references[function.__name__] = function
+        return function
+
+    @property
+    def solution(self) -> LocalSubmission:
+        """All references as a submission: `rubric.solution.attention.gradients(q, k, v)` is what to expect."""
+        return LocalSubmission(dict(self.references))
+
+    def mistake(self, stands_for: str, hint: str) -> Callable[[Named], Named]:
+        """Register a known wrong answer for a name that some exercise defines, and what to say to it."""
+        exercise = self.owner_of(stands_for)
+        if exercise is None:
+            known = ", ".join(name for e in self.exercises.values() for name in e.defines) or "none yet"
+            raise ValueError(f"rubric {self.name}: no exercise defines {stands_for!r}; they define {known}")
+
+        def register(function: Named) -> Named:
+            name = function.__name__
+            made = Mistake(name=name, exercise=exercise, stands_for=stands_for, hint=hint, function=function)
+            self.mistakes.append(made)
+            return function
+
+        return register
+
+    def test(
+        self,
+        exercise: str,
+        *,
+        points: float,
+        visible: bool,
+        hint: str = "",
+        needs: tuple[str, ...] = (),
+        noise: float = 1e-3,
+    ) -> Callable[[TestFunction], TestFunction]:
+        """Register a test.
+
+        Args:
+            exercise: whose points these are
+            points: earned if it passes, else nothing
+            visible: True also gives it to the student in `check`; False keeps it on the grader's side
+            hint: shown when it fails and no known mistake gives the same answers
+            needs: names of earlier exercises that the tested code calls; each is the reference's in this test if
+                the student's own does not pass
+            noise: difference, relative or absolute, up to which two answers count as the same mistake; larger than
+                rounding only where the answer is itself an average over random draws
+        """
+        self._require(exercise)
+        if points < 0:
+            raise ValueError(f"a test of {exercise!r} is worth {points} points; points cannot be negative")
+
+        def register(function: TestFunction) -> TestFunction:
+            name = function.__name__
+            if any(test.name == name and test.exercise == exercise for test in self.tests):
+                raise ValueError(f"rubric {self.name}: {exercise} has two tests called {name!r}")
+            made = GraderTest(
+                name=name,
+                exercise=exercise,
+                points=points,
+                visible=visible,
+                hint=hint,
+                needs=needs,
+                noise=noise,
+                function=function,
+            )
+            self.tests.append(made)
+            return function
+
+        return register
+
+    def tests_of(self, exercise: str) -> list[GraderTest]:
+        self._require(exercise)
+        return [test for test in self.tests if test.exercise == exercise]
+
+    def points_of(self, exercise: str) -> float:
+        return sum(test.points for test in self.tests_of(exercise))
+
+    @property
+    def points(self) -> float:
+        return sum(test.points for test in self.tests)
+
+    def owner_of(self, name: str) -> str | None:
+        """The exercise that defines a name."""
+        return next((e.name for e in self.exercises.values() if name in e.defines), None)
+
+    def generator(self, test: GraderTest, seed: int) -> torch.Generator:
+        """Fresh inputs for one test: the same for a given seed, whichever other tests run, in whatever order."""
+        text = f"{seed}/{self.name}/{test.exercise}/{test.name}"
+        digest = hashlib.sha256(text.encode()).digest()
+        return torch.Generator().manual_seed(int.from_bytes(digest[:7], "big"))
+
+    def _require(self, exercise: str) -> None:
+        if exercise not in self.exercises:
+            known = ", ".join(self.exercises) or "none yet"
+            raise ValueError(f"rubric {self.name} has no exercise {exercise!r}; it has {known}")
+
+
+def load_rubric(path: Path | str) -> Rubric:
+    """The `rubric` that a grader file defines. The file is trusted: it is run."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"no rubric at {path}")
+    return rubric_from_source(path.read_text(encoding="utf-8"), path.stem)
+
+
+def rubric_from_source(source: str, name: str) -> Rubric:
+    """The `rubric` that the text of a grader file defines: what a worker on another machine is sent. It is run."""
+    module = types.ModuleType(f"rubric_{name}")
+    try:
+        exec(compile(source, f"{name}.py", "exec"), module.__dict__)
+    except Exception as error:  # whatever it is, it is to be put right in that file
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == f"{name}.py"]
+        line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        where = f"{name}.py, line {line}" if line else f"{name}.py"
+        raise ValueError(f"the rubric does not load: {where}: {type(error).__name__}: {error}") from error
+    rubric = getattr(module, "rubric", None)
+    if not isinstance(rubric, Rubric):
+        raise ValueError(f"{name}.py does not define `rubric = Rubric(...)`")
+    return rubric

@@ -1,0 +1,71 @@
+"""The seccomp filter, run by a small interpreter of classic BPF, on both architectures."""
+
+import errno
+import struct
+
+import pytest
+
+from lecturelib.grading.sandbox.worker import seccomp
+
+ALLOW, KILL = 0x7FFF0000, 0x80000000
+REFUSE, UNKNOWN = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
+OTHER = {"x86_64": "aarch64", "aarch64": "x86_64"}
+
+
+def verdict(machine: str, number: int, argument: int = 0, architecture: int | None = None, fourth: int = 0) -> int:
+    """What the filter returns for one system call."""
+    code = seccomp.program(machine)
+    steps = [struct.unpack("HBBI", code[i : i + 8]) for i in range(0, len(code), 8)]
+    data = {0: number, 4: architecture or seccomp.ARCHITECTURES[machine], 16: argument, 40: fourth}
+    at = loaded = 0
+    while True:
+        kind, yes, no, operand = steps[at]
+        at += 1
+        if kind == 0x06:
+            return operand
+        if kind == 0x20:
+            loaded = data[operand]
+            continue
+        holds = {
+            0x15: loaded == operand,
+            0x25: loaded > operand,
+            0x35: loaded >= operand,
+            0x45: bool(loaded & operand),
+        }[kind]
+        at += yes if holds else no
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_listed_calls_are_refused_and_everyday_ones_are_not(machine):
+    column = list(seccomp.ARCHITECTURES).index(machine)
+    for name, numbers in seccomp.REFUSED.items():
+        if numbers[column] is not None:
+            assert verdict(machine, numbers[column]) == REFUSE, name
+    everyday = {
+        "x86_64": [0, 1, 9, 11, 12, 39, 56, 57, 61, 202, 231, 257],
+        "aarch64": [63, 64, 222, 215, 214, 172, 220, 260, 98, 94, 56],
+    }
+    assert {verdict(machine, number, 17) for number in everyday[machine]} == {ALLOW}
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_new_namespaces_foreign_architectures_and_newer_calls_are_stopped(machine):
+    clone = {"x86_64": 56, "aarch64": 220}[machine]
+    for flag in (0x10000000, 0x20000000, 0x40000000, 0x00020000, 0x08000000, 0x04000000, 0x02000000):
+        assert verdict(machine, clone, flag | 17) == REFUSE
+    assert verdict(machine, clone, 0x003D0F00) == ALLOW  # a thread, as libc makes it
+    assert verdict(machine, 435) == UNKNOWN
+    assert verdict(machine, 5000) == UNKNOWN
+    assert verdict(machine, 1, architecture=seccomp.ARCHITECTURES[OTHER[machine]]) == KILL
+    assert verdict(machine, 0x40000000 | 59) == KILL
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_shared_memory_without_a_file_is_refused(machine):
+    shared, private, shared_validate, fixed, anonymous = 1, 2, 3, 0x10, 0x20
+    mmap = {"x86_64": 9, "aarch64": 222}[machine]
+    for kind in (shared, shared_validate, shared | fixed):
+        assert verdict(machine, mmap, fourth=kind | anonymous) == REFUSE
+        assert verdict(machine, mmap, fourth=kind) == ALLOW
+    assert verdict(machine, mmap, fourth=private | anonymous) == ALLOW
+    assert verdict(machine, 1, fourth=shared | anonymous) == ALLOW

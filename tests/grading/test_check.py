@@ -1,0 +1,248 @@
+"""What a student sees: reports, pictures, packed checks, `lecturelib check`."""
+
+import math
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from lecturelib.cli import main
+from lecturelib.grading.check import heatmap
+from lecturelib.grading.check.checker import inline_html, load_checks
+from lecturelib.grading.check.packing import pack, unpack, visible_source
+from lecturelib.grading.rubric.results import Picture
+
+RUBRIC = '''
+"""A small set."""
+import torch
+from lecturelib.grading import Rubric, assert_close
+
+rubric = Rubric("00_small", title="Small")
+rubric.exercise("double", title="Double it", minutes=1, difficulty=1)
+rubric.exercise("scores", title="Scores", minutes=2, difficulty=2, defines=("row_softmax",))
+
+SECRET = "used by a hidden test only"
+
+@rubric.reference
+def double(x):
+    return 2 * x
+
+@rubric.reference
+def row_softmax(x):
+    return x.softmax(-1)
+
+@rubric.mistake("double", "That is the *square*; `x + x` is not.")
+def square(x):
+    return x * x
+
+# a remark about the hidden test
+@rubric.test("double", points=1, visible=True, hint="Twice.")
+def doubles(submission, rng):
+    x = torch.randn(3, 4, generator=rng)
+    assert_close(submission.double(x), double(x))
+
+def only_for_hidden(x):
+    return SECRET
+
+@rubric.test("double", points=2, visible=False, hint="Still twice.")
+def doubles_in_secret(submission, rng):
+    only_for_hidden(3)
+    assert_close(submission.double(2), 4)
+
+@rubric.test("scores", points=1, visible=True, hint="Rows sum to 1.", needs=("double",))
+def rows(submission, rng):
+    x = torch.randn(3, 4, generator=rng)
+    assert_close(submission.row_softmax(x), row_softmax(x))
+'''
+BLOB = pack(visible_source(RUBRIC))
+RIGHT = "import torch\ndef double(x): return x + x\ndef row_softmax(x): return torch.softmax(x, -1)\n"
+
+
+def namespace(source: str) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    exec(source, made)
+    return made
+
+
+def test_packing_drops_hidden_tests_and_what_only_they_use() -> None:
+    source = unpack(BLOB)
+    for secret in ("doubles_in_secret", "Still twice", "SECRET", "only_for_hidden", "a remark"):
+        assert secret not in source
+    assert "def doubles(" in source
+    assert "def square(" in source
+
+
+def test_packing_insists_on_a_literal_visible() -> None:
+    with pytest.raises(ValueError, match=r"doubles .* must say visible=True or visible=False"):
+        visible_source(RUBRIC.replace('visible=True, hint="Twice."', "visible=bool(1)"))
+
+
+@pytest.mark.parametrize("damaged", ["", "no base64!", BLOB[:-40], BLOB.replace(BLOB[40:44], "AAAA")])
+def test_damaged_checks_say_so_and_do_not_raise(damaged: str, capsys: pytest.CaptureFixture[str]) -> None:
+    report = load_checks(damaged, {})("double")
+    assert "could not be loaded" in repr(report)
+    assert not report.passed
+    assert "could not be loaded" in capsys.readouterr().out
+
+
+def test_check_passes_a_right_answer() -> None:
+    check = load_checks(BLOB, namespace(RIGHT))
+    assert check().passed
+    assert repr(check("double")) == "Double it: all 1 checks pass.\n  ✓ doubles"
+    assert check(namespace(RIGHT)["row_softmax"]).passed
+
+
+def test_check_names_the_mistake_and_draws_it() -> None:
+    report = load_checks(BLOB, namespace(RIGHT.replace("x + x", "x ** 2")))("double")
+    assert "Hint: That is the *square*" in repr(report)
+    assert "yours, 3×4:" in repr(report)
+    page = report._repr_html_()
+    assert "<em>square</em>" in page
+    assert 'role="img"' in page
+    assert "of the 12 values shown differ, the first in row 0, column 0" in page
+
+
+def test_check_says_that_an_upstream_function_was_replaced() -> None:
+    report = load_checks(BLOB, namespace(RIGHT.replace("x + x", "x").replace("(x, -1)", "(x, 0)")))("scores")
+    assert "with a working `double` in place of yours" in repr(report)
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("", "not started. `double` is not defined. Run its cell"),
+        ("def double(x): raise NotImplementedError", "`double` is not written yet. Replace its"),
+        ("def double(x): return None", "should be a tensor of shape (3, 4), got None"),
+        ("def double(): return 1", "double raised TypeError: double() takes 0 positional arguments"),
+        ("def double(x): raise SystemExit", "double raised SystemExit"),
+        ("def double(x): return double(x)", "double raised RecursionError"),
+        ("double = 3", "'int' object is not callable"),
+    ],
+)
+def test_check_answers_whatever_the_student_wrote(source: str, message: str) -> None:
+    report = load_checks(BLOB, namespace(source))("double")
+    assert message in repr(report)
+    assert report._repr_html_()
+    assert not report.passed
+
+
+def test_check_of_an_unknown_exercise_lists_the_known() -> None:
+    assert 'The exercises are "double", "scores".' in repr(load_checks(BLOB, {})("triple"))
+
+
+def test_check_survives_an_interrupt() -> None:
+    report = load_checks(BLOB, namespace("def double(x): raise KeyboardInterrupt"))("double")
+    assert "Stopped before an answer came" in repr(report)
+
+
+def test_report_escapes_what_students_write() -> None:
+    report = load_checks(BLOB, namespace('def double(x): raise ValueError("<script>alert(1)</script>")'))("double")
+    assert "<script>" not in report._repr_html_()
+
+
+class Balance(HTMLParser):
+    """Opens and closes must match."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: object) -> None:
+        pass
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_report_is_well_formed_html_without_foreign_addresses() -> None:
+    page = load_checks(BLOB, namespace(RIGHT.replace("x + x", "x / 0")))()._repr_html_()
+    parser = Balance()
+    parser.feed(page)
+    assert parser.open == []
+    assert page.replace("http://www.w3.org/2000/svg", "").count("http") == 0
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.0, "0"), (1.0, "1"), (0.333, "0.33"), (-12.5, "−12.50"), (math.nan, "NaN"), (-math.inf, "-∞"), (-1e9, "−1e9")],
+)
+def test_heatmap_numbers_are_short(value: float, text: str) -> None:
+    assert heatmap.short(value) == text
+
+
+def test_heatmap_of_other_shapes_says_both() -> None:
+    picture = Picture(got=((1.0, 2.0),), want=((1.0,), (2.0,)), got_shape=(1, 2), want_shape=(2, 1))
+    assert heatmap.alt_text(picture) == "Your result has shape (1, 2); the expected one has shape (2, 1)."
+    assert "yours 1×2" in heatmap.svg(picture)
+
+
+def test_inline_markup_is_set_after_escaping() -> None:
+    assert inline_html("`a<b` is *so*, 2 * 3 * 4") == "<code>a&lt;b</code> is <em>so</em>, 2 * 3 * 4"
+
+
+def write_notebook(path: Path, *sources: str) -> Path:
+    cells = [nbformat.v4.new_code_cell(source) for source in sources]
+    path.write_text(nbformat.writes(nbformat.v4.new_notebook(cells=cells)))
+    return path
+
+
+CHECKS = f'from lecturelib.grading import load_checks\ncheck = load_checks("""{BLOB}""", globals())'
+
+
+def test_cli_check_runs_a_notebook_with_magics_prints_and_a_failing_cell(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    magics = "%matplotlib inline\n!pip install nothing\nif True:\n    %time 3\nprint('noise')"
+    path = write_notebook(tmp_path / "a.ipynb", magics, CHECKS, "1 / 0", RIGHT, "check('double')")
+    assert main(["check", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "code cell 3: ZeroDivisionError: division by zero" in out
+    assert "Double it: all 1 checks pass." in out
+    assert "noise" not in out
+
+
+def test_cli_check_exits_with_1_when_something_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write_notebook(tmp_path / "a.ipynb", CHECKS, RIGHT.replace("x + x", "x * x"))
+    assert main(["check", str(path), "--exercise", "double"]) == 1
+    assert "Hint: That is the *square*" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"{bad", "does not appear to be JSON"),
+        (b"\xff\xfe", "not UTF-8"),
+        (b"[1]", "not a notebook"),
+        (b'{"cells": 3, "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "not a notebook"),
+        (b'{"cells": [], "nbformat": 99, "nbformat_minor": 5, "metadata": {}}', "nbformat version 99"),
+        (b"[" * 100_000, "not a notebook"),
+        (b'{"cells": [], "nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "carries no checks"),
+    ],
+)
+def test_cli_check_of_a_malformed_notebook_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes, message: str
+) -> None:
+    path = tmp_path / "a.ipynb"
+    path.write_bytes(content)
+    assert main(["check", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_cli_check_of_a_broken_cell_that_mentions_the_checks_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["check", str(write_notebook(tmp_path / "a.ipynb", "load_checks('x'"))]) == 2
+    assert "carries no checks" in capsys.readouterr().err
+
+
+def test_cli_check_of_a_missing_file_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "nowhere.ipynb"]) == 2
+    assert "no notebook at nowhere.ipynb" in capsys.readouterr().err
