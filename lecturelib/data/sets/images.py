@@ -15,8 +15,9 @@ from torch import Tensor
 
 from lecturelib.data.store.archives import read_member, read_members
 from lecturelib.data.store.fetching import fetch
-from lecturelib.data.store.folders import cache_folder, working_folder
+from lecturelib.data.store.folders import working_folder
 from lecturelib.data.store.splits import Splits, split_of
+from lecturelib.machine.caches import cache_folder
 
 DIGITS = tuple("0123456789")
 FASHION = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
