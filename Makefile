@@ -9,10 +9,12 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
 .DEFAULT_GOAL := help
-.PHONY: help book site lab test lint notebooks full release bench wheel clean system-packages free-port
+.PHONY: help install book site lab test lint notebooks full release bench wheel clean system-packages free-port
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+install: $(INSTALLED) ## set up .venv and nothing else
 
 book: free-port site ## build the site and serve it on this machine (PORT=8000)
 	@$(BIN)/python book/serve.py $(SITE) --port $(PORT)

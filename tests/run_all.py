@@ -50,7 +50,7 @@ def suites() -> list[Suite]:
         Suite("lint", (str(BIN / "ruff"), "check", "."), r"(All checks passed)"),
         Suite("format", (str(BIN / "ruff"), "format", "--check", "."), r"(\d+) files? already formatted"),
         Suite("types", (str(BIN / "mypy"),), r"no issues found in (\d+) source files"),
-        pytest_suite("package", "tests/lecturelib", "tests/test_package.py", "-n", "2"),
+        pytest_suite("package", "tests/lecturelib", "tests/test_package.py", "tests/test_workflows.py", "-n", "2"),
         pytest_suite("exercises", "tests/exercises", "-n", "2"),
         pytest_suite("grading", "tests/grading"),
         pytest_suite("nbval", *nbval, "-n", "2", "--dist", "loadfile", *chapters),
