@@ -50,8 +50,10 @@ class Images:
 
 def digits() -> Splits[Images]:
     """1,797 handwritten digits of 8 × 8 pixels, which come with scikit-learn."""
-    from sklearn.datasets import load_digits
-
+    try:
+        from sklearn.datasets import load_digits
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("the digits come with scikit-learn: pip install 'lecturelib[book]'") from error
     bundle = load_digits()
     pixels = np.rint(bundle.images * (255 / 16)).astype(np.uint8)[:, None]  # (N, 1, 8, 8)
     parts = _split(pixels, bundle.target, DIGITS, validation=0.1, test=0.2)
