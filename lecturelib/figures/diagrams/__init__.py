@@ -1,7 +1,9 @@
 """Drawings of architectures that cannot disagree with the code: every box names modules, every shape is measured."""
 
 from lecturelib.figures.diagrams.diagram import Diagram
-from lecturelib.figures.diagrams.recurrent import bidirectional_diagram, rnn_diagram
+from lecturelib.figures.diagrams.gates import gru_diagram, lstm_diagram
+from lecturelib.figures.diagrams.recurrent import bidirectional_diagram, bptt_diagram, rnn_diagram
+from lecturelib.figures.diagrams.sequence import chain_rule_diagram
 from lecturelib.figures.diagrams.transformer import (
     block_diagram,
     block_wirings_diagram,
@@ -15,8 +17,12 @@ __all__ = [
     "bidirectional_diagram",
     "block_diagram",
     "block_wirings_diagram",
+    "bptt_diagram",
+    "chain_rule_diagram",
     "decoder_wirings_diagram",
     "gpt_diagram",
+    "gru_diagram",
+    "lstm_diagram",
     "rnn_diagram",
     "transformer_diagram",
 ]

@@ -129,11 +129,12 @@ class Canvas:
         radius: float = 8.0,
     ) -> Rect:
         """A box with its name, and below it a softer note of one or more lines."""
+        hide = ' class="faint"' if faint else ""
         colour, opacity = KINDS[kind], 0.06 if kind == "plain" else 0.2
         self.svg.append(
             f'<rect x="{_number(rect.x)}" y="{_number(rect.y)}" width="{_number(rect.w)}" height="{_number(rect.h)}" '
             f'rx="{_number(radius)}" fill="{colour}" fill-opacity="{opacity}" stroke="{colour}" '
-            f'stroke-opacity="{0.6 if kind == "plain" else 1}" stroke-width="1.4"{" class=faint" if faint else ""}/>'
+            f'stroke-opacity="{0.6 if kind == "plain" else 1}" stroke-width="1.4"{hide}/>'
         )
         self.boxes.append(Drawn(rect, text, of, copy))
         if name:

@@ -285,6 +285,7 @@ class Note(Part):
         return self.text_size * (1.35 if line else 0.6)
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        canvas.extents.append(Rect(x, y, *self.size()))
         for line in self.lines:
             y += self._height(line)
             if line:

@@ -7,8 +7,12 @@ from lecturelib.figures.diagrams import (
     bidirectional_diagram,
     block_diagram,
     block_wirings_diagram,
+    bptt_diagram,
+    chain_rule_diagram,
     decoder_wirings_diagram,
     gpt_diagram,
+    gru_diagram,
+    lstm_diagram,
     rnn_diagram,
     transformer_diagram,
 )
@@ -19,7 +23,16 @@ GPT_CONFIG = GPTConfig(vocab_size=101, max_len=17, d_model=24, num_heads=4, num_
 TRANSFORMER_CONFIG = TransformerConfig(vocab_size=103, d_model=24, num_heads=4, num_layers=3, d_ff=90)
 
 EXAMPLES: dict[str, Callable[[], Diagram]] = {
+    "chain_rule_diagram": chain_rule_diagram,
+    "chain_rule_diagram of trigrams": lambda: chain_rule_diagram(n=3),
     "rnn_diagram": rnn_diagram,
+    "bptt_diagram": bptt_diagram,
+    "lstm_diagram": lstm_diagram,
+    "lstm_diagram, forget gate": lambda: lstm_diagram(gate="forget"),
+    "lstm_diagram, input gate": lambda: lstm_diagram(gate="input"),
+    "lstm_diagram, candidate": lambda: lstm_diagram(gate="candidate"),
+    "lstm_diagram, output gate": lambda: lstm_diagram(gate="output"),
+    "gru_diagram": gru_diagram,
     "bidirectional_diagram": bidirectional_diagram,
     "block_diagram": block_diagram,
     "block_wirings_diagram": block_wirings_diagram,
