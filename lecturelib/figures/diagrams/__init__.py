@@ -1,5 +1,6 @@
 """Drawings of architectures that cannot disagree with the code: every box names modules, every shape is measured."""
 
+from lecturelib.figures.diagrams.attention import attention_diagram, heads_diagram, positions_diagram
 from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.gates import gru_diagram, lstm_diagram
 from lecturelib.figures.diagrams.recurrent import bidirectional_diagram, bptt_diagram, rnn_diagram
@@ -14,6 +15,7 @@ from lecturelib.figures.diagrams.transformer import (
 
 __all__ = [
     "Diagram",
+    "attention_diagram",
     "bidirectional_diagram",
     "block_diagram",
     "block_wirings_diagram",
@@ -22,7 +24,9 @@ __all__ = [
     "decoder_wirings_diagram",
     "gpt_diagram",
     "gru_diagram",
+    "heads_diagram",
     "lstm_diagram",
+    "positions_diagram",
     "rnn_diagram",
     "transformer_diagram",
 ]

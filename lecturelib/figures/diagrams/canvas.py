@@ -25,7 +25,7 @@ KINDS = {
 }
 NAME, NOTE = 14.0, 12.0  # sizes of the words in boxes, and of all others
 SUBSCRIPT = 0.82
-_SCRIPT = re.compile(r"_(?:\{([^}]*)\}|(\w))")
+_SCRIPT = re.compile(r"(?<=\b[A-Za-zα])_(?:\{([^}]*)\}|(\w))")
 _TIP, _ROUND = 7.0, 8.0
 
 STYLE = (
@@ -126,14 +126,14 @@ class Canvas:
         copy: bool = False,
         name: str = "",
         faint: bool = False,
-        radius: float = 8.0,
+        shape: str = "",
     ) -> Rect:
-        """A box with its name, and below it a softer note of one or more lines."""
+        """A box with its name, below it a softer note of one or more lines, then the shape of what comes out."""
         hide = ' class="faint"' if faint else ""
         colour, opacity = KINDS[kind], 0.06 if kind == "plain" else 0.2
         self.svg.append(
             f'<rect x="{_number(rect.x)}" y="{_number(rect.y)}" width="{_number(rect.w)}" height="{_number(rect.h)}" '
-            f'rx="{_number(radius)}" fill="{colour}" fill-opacity="{opacity}" stroke="{colour}" '
+            f'rx="8" fill="{colour}" fill-opacity="{opacity}" stroke="{colour}" '
             f'stroke-opacity="{0.6 if kind == "plain" else 1}" stroke-width="1.4"{hide}/>'
         )
         self.boxes.append(Drawn(rect, text, of, copy))
@@ -141,6 +141,7 @@ class Canvas:
             self.places[name] = rect
         lines = [(line, NAME, "name") for line in text.split("\n") if line]
         lines += [(line, NOTE, "soft") for line in note.split("\n") if line]
+        lines += [(shape, NOTE, "shape")] if shape else []
         x, y = rect.middle
         y -= sum(size * 1.22 for _, size, _ in lines) / 2
         for line, size, style in lines:

@@ -90,7 +90,7 @@ def bidirectional_diagram(layer: Recurrent | None = None) -> Diagram:
     shapes, step = run(layer)
 
     def describe(narrow: bool) -> Part:
-        pitch = 77.0 if narrow else 150.0
+        pitch = 76.0 if narrow else 150.0
         half = 19.0
 
         def pen(canvas: Canvas, x: float, y: float) -> None:

@@ -117,7 +117,7 @@ def _two_wirings(
             Titled(titles[name], Column(draw(block, name, shapes, not narrow)))
             for name, (block, shapes) in both.items()
         ]
-        return Row(columns, gap=8 if narrow else 60)
+        return Row(columns, gap=4 if narrow else 60)
 
     return Diagram(alt, describe, {"pre": pre, "post": post}, tuple(shapes for _, shapes in both.values()))
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from lecturelib.figures.diagrams import (
     Diagram,
+    attention_diagram,
     bidirectional_diagram,
     block_diagram,
     block_wirings_diagram,
@@ -12,10 +13,13 @@ from lecturelib.figures.diagrams import (
     decoder_wirings_diagram,
     gpt_diagram,
     gru_diagram,
+    heads_diagram,
     lstm_diagram,
+    positions_diagram,
     rnn_diagram,
     transformer_diagram,
 )
+from lecturelib.layers import MultiHeadAttention, RelativeBias, RotaryPositions
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.transformer import Transformer, TransformerConfig
 
@@ -34,6 +38,13 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
     "lstm_diagram, output gate": lambda: lstm_diagram(gate="output"),
     "gru_diagram": gru_diagram,
     "bidirectional_diagram": bidirectional_diagram,
+    "attention_diagram": attention_diagram,
+    "heads_diagram": heads_diagram,
+    "positions_diagram": positions_diagram,
+    "positions_diagram of parts": lambda: positions_diagram(
+        rotary=MultiHeadAttention(24, 3, positions=RotaryPositions(8)),
+        bias=MultiHeadAttention(24, 3, positions=RelativeBias(3)),
+    ),
     "block_diagram": block_diagram,
     "block_wirings_diagram": block_wirings_diagram,
     "decoder_wirings_diagram": decoder_wirings_diagram,

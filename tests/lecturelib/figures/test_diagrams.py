@@ -11,9 +11,11 @@ from torch import nn
 
 from lecturelib.figures import diagrams
 from lecturelib.figures.diagrams import Diagram, gru_diagram, lstm_diagram
+from lecturelib.figures.diagrams.attention import flow
 from lecturelib.figures.diagrams.canvas import Rect
 from lecturelib.figures.diagrams.parts import Box, Column
 from lecturelib.figures.diagrams.shapes import Shapes, watched
+from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.cells import GRU, LSTM
 
 from .diagram_examples import EXAMPLES
@@ -144,6 +146,12 @@ def test_rows_of_a_cell_belong_to_the_gate_they_are_drawn_in(cell):
             touched = {gate for gate in before if not torch.equal(before[gate], after[gate])}
             assert letters[box.text] in touched, path
             assert touched <= {letters[box.text], "candidate" if box.text == "r" else ""}, path
+
+
+def test_attention_as_it_is_drawn_is_what_the_layer_gives():
+    layer = MultiHeadAttention(12, 3, kv_dim=10)
+    query, key = torch.randn(2, 5, 12), torch.randn(2, 7, 10)
+    torch.testing.assert_close(flow(layer, query, key).out, layer(query, key))
 
 
 def two_layers():
