@@ -104,10 +104,10 @@ def heads_diagram(layer: MultiHeadAttention | None = None) -> Diagram:
     shapes, step = run_flow(layer, same=True)
     kinds, length, side = ("attention", "feed", "embed", "gate"), 4, 17.0
 
-    def matrix(canvas: Canvas, x: float, y: float, numbers: list[int], *, name: str = "") -> Rect:
+    def matrix(canvas: Canvas, x: float, y: float, numbers: list[int]) -> Rect:
         row = [kinds[number % len(kinds)] for number in numbers]
         words = [str(number + 1) for number in numbers]
-        return canvas.cells(x, y, [row] * length, side=side, words=[words] * length, name=name)
+        return canvas.cells(x, y, [row] * length, side=side, words=[words] * length)
 
     def pen(canvas: Canvas, x: float, y: float) -> None:
         middle, whole = x + 173, [number for number in range(heads) for _ in range(width)]
@@ -203,6 +203,6 @@ def positions_diagram(
         return Free(3 * width + 2 * gap, 426, pen)
 
     alt = """Three places where positions enter attention. Added: a vector for the position is added to the token,
-    before everything else. Turned (rotary): queries and keys are turned by an angle that grows with their position. Biased:
-    a number that depends on the distance is added to each score."""
+    before everything else. Turned (rotary): queries and keys are turned by an angle that grows with their position.
+    Biased: a number that depends on the distance is added to each score."""
     return Diagram(alt, describe, dict(models))

@@ -40,6 +40,7 @@ STYLE = (
     ".lecturelib-diagram .back{stroke:#d2691e;stroke-opacity:1;stroke-width:2;stroke-dasharray:5 3}"
     ".lecturelib-diagram .back-tip{fill:#d2691e}"
     ".lecturelib-diagram .frame{fill:none;stroke:currentColor;stroke-opacity:.45;stroke-dasharray:5 4}"
+    ".lecturelib-diagram .heavy{fill:none;stroke:currentColor;stroke-width:2}"
     ".lecturelib-diagram .faint{opacity:.42}"
 )
 
@@ -245,9 +246,12 @@ class Canvas:
         *,
         side: float = 14.0,
         words: list[list[str]] | None = None,
-        name: str = "",
+        regions: list[list[int]] | None = None,
     ) -> Rect:
-        """A small grid; each entry is a kind, with "" for an empty cell, and may carry a letter."""
+        """A small grid; each entry is a kind, with "" for an empty cell, and may carry a letter.
+
+        Where `regions` differ between neighbours, and around them all, the line is heavy.
+        """
         rows, columns = len(grid), len(grid[0])
         rect = Rect(x, y, columns * side, rows * side)
         for i, row in enumerate(grid):
@@ -263,9 +267,16 @@ class Canvas:
                 if words and words[i][j]:
                     inside = Rect(left, top, side, side)
                     self.text(left + side / 2, top + side / 2 + 4.2, words[i][j], inside=inside)
+        if regions:
+            lines = [f"M{_number(x)} {_number(y)}h{_number(rect.w)}v{_number(rect.h)}h{_number(-rect.w)}z"]
+            for i, j in ((i, j) for i in range(rows) for j in range(columns)):
+                left, top = x + j * side, y + i * side
+                if j and regions[i][j] != regions[i][j - 1]:
+                    lines.append(f"M{_number(left)} {_number(top)}v{_number(side)}")
+                if i and regions[i][j] != regions[i - 1][j]:
+                    lines.append(f"M{_number(left)} {_number(top)}h{_number(side)}")
+            self.svg.append(f'<path class="heavy" d="{"".join(lines)}"/>')
         self.boxes.append(Drawn(rect, "grid"))
-        if name:
-            self.places[name] = rect
         return rect
 
     def frame(self, rect: Rect, label: str = "", *, at: str = "end") -> None:
