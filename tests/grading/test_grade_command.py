@@ -220,7 +220,7 @@ def test_sandbox_that_is_killed_costs_nobody_a_point(tmp_path):
     source.mkdir()
     strike = f"""
     import os
-    from lecturelib.grading.sandbox.worker.supervisor import descendants
+    from lecturelib.grading.sandbox.worker.processes import descendants
     try:
         os.mkdir({str(tmp_path / "done")!r})
     except FileExistsError:
