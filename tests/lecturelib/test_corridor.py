@@ -6,7 +6,20 @@ from pathlib import Path
 import lecturelib
 
 PACKAGE = Path(lecturelib.__file__).parent
-ROOMS = ("data", "tokens", "layers", "models", "training", "evaluation", "figures", "book", "grading", "cli")
+ROOMS = (
+    "machine",
+    "data",
+    "tokens",
+    "layers",
+    "models",
+    "training",
+    "evaluation",
+    "recipes",
+    "figures",
+    "book",
+    "grading",
+    "cli",
+)
 RECEIVES_MODELS = {"training", "evaluation", "figures", "book"}  # they are handed a model and never import one
 
 
