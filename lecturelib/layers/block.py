@@ -1,7 +1,8 @@
 """The transformer block: a mixer, a feed-forward net, and the wiring of the residual stream around them."""
 
 from collections.abc import Callable
-from typing import NamedTuple, Self
+from functools import partial
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -12,6 +13,19 @@ from lecturelib.layers.cache import LayerCache
 from lecturelib.layers.inference import only_result_matters
 
 Activation = Callable[..., Tensor]
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
+
+
+def find_activation(name: str) -> Activation:
+    """The nonlinearity of a name, or an error that says which there are."""
+    if name not in ACTIVATIONS:
+        raise ValueError(f"activation must be one of {sorted(ACTIVATIONS)}, got {name!r}")
+    return ACTIVATIONS[name]
 
 
 class FeedForward(nn.Module):
@@ -180,14 +194,6 @@ class Block(nn.Module):
         x = around.join(x, self.feed_forward(around.enter(x)))
         return x if weights is None else (x, weights)
 
-    def load_torch(self, layer: nn.TransformerEncoderLayer) -> Self:
-        """Copy the weights of a `torch.nn.TransformerEncoderLayer` of the same sizes, and return self."""
-        _load_attention(self.mixer, layer.self_attn)
-        _load_feed_forward(self.feed_forward, layer)
-        self.mixer_wiring.norm.load_state_dict(layer.norm1.state_dict())
-        self.feed_forward_wiring.norm.load_state_dict(layer.norm2.state_dict())
-        return self
-
 
 class DecoderWeights(NamedTuple):
     """What one decoder block attended to: earlier targets (B, H, T, T), and the source (B, H, T, S)."""
@@ -272,26 +278,3 @@ class DecoderBlock(nn.Module):
 
     def _think(self, x: Tensor) -> Tensor:
         return self.feed_forward_wiring.join(x, self.feed_forward(self.feed_forward_wiring.enter(x)))
-
-    def load_torch(self, layer: nn.TransformerDecoderLayer) -> Self:
-        """Copy the weights of a `torch.nn.TransformerDecoderLayer` of the same sizes, and return self."""
-        _load_attention(self.mixer, layer.self_attn)
-        _load_attention(self.cross, layer.multihead_attn)
-        _load_feed_forward(self.feed_forward, layer)
-        self.mixer_wiring.norm.load_state_dict(layer.norm1.state_dict())
-        self.cross_wiring.norm.load_state_dict(layer.norm2.state_dict())
-        self.feed_forward_wiring.norm.load_state_dict(layer.norm3.state_dict())
-        return self
-
-
-def _load_attention(ours: nn.Module, theirs: nn.MultiheadAttention) -> None:
-    if not isinstance(ours, MultiHeadAttention):
-        raise TypeError(f"torch's layer has multi-head attention and this block mixes with {type(ours).__name__}")
-    ours.load_torch(theirs)
-
-
-def _load_feed_forward(ours: nn.Module, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> None:
-    if not isinstance(ours, FeedForward):
-        raise TypeError(f"torch's layer has a two-matrix feed-forward net and this block has {type(ours).__name__}")
-    ours.widen.load_state_dict(theirs.linear1.state_dict())
-    ours.narrow.load_state_dict(theirs.linear2.state_dict())

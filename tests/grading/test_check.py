@@ -10,7 +10,8 @@ import pytest
 
 from lecturelib.cli import main
 from lecturelib.grading.check import heatmap
-from lecturelib.grading.check.checker import inline_html, load_checks
+from lecturelib.grading.check.checker import load_checks
+from lecturelib.grading.check.inline import inline_html
 from lecturelib.grading.check.packing import pack_rubric, unpack
 from lecturelib.grading.rubric.results import Picture
 from lecturelib.grading.rubric.rubric import rubric_from_source

@@ -9,12 +9,12 @@ runs the same tests, and hidden ones, on its own side.
 """
 
 import html
-import re
 import textwrap
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from lecturelib.grading.check import heatmap
+from lecturelib.grading.check.inline import inline_html
 from lecturelib.grading.check.packing import unpack_rubric
 from lecturelib.grading.rubric.results import ExerciseResult, TestResult
 from lecturelib.grading.rubric.rubric import Rubric
@@ -176,12 +176,6 @@ def _exercise_text(exercise: ExerciseResult) -> str:
         if test.picture:
             lines.append(textwrap.indent(heatmap.text(test.picture), "    "))
     return "\n".join(lines)
-
-
-def inline_html(text: str) -> str:
-    """Escaped text in which `code` and *emphasis* are set as such."""
-    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
-    return re.sub(r"\*([^\s*][^*]*)\*", r"<em>\1</em>", text)
 
 
 def _exercise_html(exercise: ExerciseResult) -> str:

@@ -69,6 +69,7 @@ def pack_rubric(rubric: Rubric) -> str:
         "exercises": [
             (e.name, e.title, e.minutes, e.difficulty, e.defines, _hidden_points(rubric, e.name))
             for e in rubric.exercises.values()
+            if not e.items  # a reader grades it, nothing checks it
         ],
         "mistakes": [(m.name, m.exercise, m.stands_for, m.hint) for m in rubric.mistakes],
         "given": given_source(rubric),

@@ -2,10 +2,10 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Literal, get_args
 
-Outcome = Literal["pass", "fail", "error", "missing", "timeout", "crash"]
+Outcome = Literal["pass", "fail", "error", "missing", "timeout", "crash", "written"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
@@ -28,12 +28,14 @@ class TestResult:
     """One test's verdict.
 
     Outcomes: "pass"; "fail", a wrong answer; "error", the student's code raised; "missing", the name is not defined or
-    its stub is untouched; "timeout"; "crash", the process died or broke a limit.
+    its stub is untouched; "timeout"; "crash", the process died or broke a limit; "written", an item of a written
+    answer, which a reader decides.
 
     `message` says what happened, `hint` what to do about it: the hint of the mistake that gives the same answers,
     else the test's own. `mistake` is that mistake's name, for counting. `replaced` lists the upstream names that were
     the reference's in this test, because the student's own do not pass. `call` is the call whose answer was not right,
-    in a few words, and `topic` what a hidden test is about.
+    in a few words, and `topic` what a hidden test is about. `awarded` is what a reviewer decided to give instead, if
+    one did, and `comment` what they wrote.
     """
 
     __test__: ClassVar[bool] = False  # not a pytest class, whatever its name says
@@ -51,13 +53,22 @@ class TestResult:
     picture: Picture | None = None
     call: str = ""
     topic: str = ""
+    awarded: float | None = None
+    comment: str = ""
 
     @property
     def passed(self) -> bool:
         return self.outcome == "pass"
 
     @property
+    def waits(self) -> bool:
+        """Nobody has read this written answer yet."""
+        return self.outcome == "written" and self.awarded is None
+
+    @property
     def earned(self) -> float:
+        if self.awarded is not None:
+            return self.awarded
         return self.points if self.passed else 0.0
 
 
@@ -94,6 +105,7 @@ class SubmissionResult:
         tests: one result for each test, in the rubric's order
         reason: why there are no tests to speak of (an unreadable notebook), else ""
         notes: things worth telling that cost nothing: a cell that failed, a magic that was skipped
+        answers: (exercise, text) of each written answer
     """
 
     submission: str
@@ -103,6 +115,7 @@ class SubmissionResult:
     reason: str = ""
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    answers: tuple[tuple[str, str], ...] = ()
 
     @property
     def points(self) -> float:
@@ -134,7 +147,8 @@ class SubmissionResult:
         try:
             raw = json.loads(text)
             tests = tuple(_test(entry) for entry in raw.pop("tests"))
-            return cls(**{**raw, "tests": tests, "notes": tuple(raw["notes"])})
+            answers = tuple((exercise, answer) for exercise, answer in raw.get("answers", ()))
+            return cls(**{**raw, "tests": tests, "notes": tuple(raw["notes"]), "answers": answers})
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a submission result: {error}") from error
 
@@ -147,7 +161,7 @@ def _test(raw: dict[str, Any]) -> TestResult:
 
 
 def _picture(raw: dict[str, Any]) -> Picture:
-    if set(raw) != {field.name for field in fields(Picture)}:
+    if set(raw) != {one.name for one in fields(Picture)}:
         raise ValueError(f"not a picture: it has {', '.join(raw)}")
     return Picture(
         got=tuple(tuple(float(x) for x in row) for row in raw["got"]),
@@ -177,9 +191,16 @@ class Graded:
         student: what identifies the student on the platform
         name: how to address them
         path: where the submission was found
-        late: the platform says it came late
+        late: it came late
         result: the verdict
         note: what else was handed in and passed over
+        flag: what an instructor should look at: not on the roster, handed in nothing
+        key: the result's in the journal
+        lateness: how late it is, in words
+        penalty: points that being late costs, if there are so many
+        total: what a reviewer decided to give in all, if one did
+        comment: what the reviewer wrote about the whole
+        roster: the student's line of the roster, by heading
     """
 
     student: str
@@ -188,3 +209,25 @@ class Graded:
     late: bool
     result: SubmissionResult
     note: str = ""
+    flag: str = ""
+    key: str = ""
+    lateness: str = ""
+    penalty: float = 0.0
+    total: float | None = None
+    comment: str = ""
+    roster: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def deducted(self) -> float:
+        """What being late did cost."""
+        return 0.0 if self.total is not None else min(self.penalty, self.result.earned)
+
+    @property
+    def points(self) -> float:
+        """What counts in the end: what was earned or awarded, less what being late costs."""
+        return self.result.earned - self.deducted if self.total is None else self.total
+
+    @property
+    def waits(self) -> int:
+        """How many written items nobody has read yet."""
+        return sum(test.waits for test in self.result.tests)

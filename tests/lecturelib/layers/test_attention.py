@@ -13,6 +13,7 @@ from torch.profiler import ProfilerActivity, profile
 from lecturelib.layers.attention import AdditiveAttention, MultiHeadAttention, dot_product_attention, masked_softmax
 from lecturelib.layers.lora import LoRALinear
 from lecturelib.layers.masks import causal_mask, padding_mask
+from lecturelib.models import load
 
 B, H, TQ, TK, DK, DV = 2, 3, 5, 7, 4, 6
 CLOSE = {"rtol": 1e-5, "atol": 1e-6}
@@ -292,7 +293,7 @@ def torch_pair(kv_dim=None, bias=True):
     theirs = nn.MultiheadAttention(D, HEADS, batch_first=True, kdim=kv_dim, vdim=kv_dim, bias=bias)
     for parameter in theirs.parameters():  # torch starts its biases at zero, where a lost bias would not show
         nn.init.normal_(parameter, std=0.4)
-    ours = MultiHeadAttention(D, HEADS, kv_dim=kv_dim, bias=bias).load_torch(theirs)
+    ours = load(MultiHeadAttention(D, HEADS, kv_dim=kv_dim, bias=bias), theirs)
     return ours.double(), theirs.double()  # in double precision, so that a small mistake cannot hide in rounding
 
 
@@ -467,7 +468,7 @@ def test_multi_head_attention_says_what_is_wrong(build, words):
     [
         ({"bias": False}, {}, "one module has biases"),
         ({"add_bias_kv": True}, {}, "add_bias_kv"),
-        ({"kdim": 10, "vdim": 10}, {}, r"shape \(12, 10\) into \(12, 12\)"),
+        ({"kdim": 10, "vdim": 10}, {}, r"k_proj_weight has shape \(12, 10\), needed \(12, 12\)"),
         ({"heads": 4}, {}, r"num_heads"),
     ],
 )
@@ -477,7 +478,7 @@ def test_multi_head_attention_refuses_torch_weights_that_do_not_fit(theirs, ours
     target = MultiHeadAttention(D, HEADS, **ours)
     before = copy.deepcopy(target.state_dict())
     with pytest.raises(ValueError, match=words):
-        target.load_torch(module)
+        load(target, module)
     for name, tensor in target.state_dict().items():
         assert torch.equal(tensor, before[name]), f"{name} changed although the load was refused"
 

@@ -19,6 +19,7 @@ from lecturelib.layers import (
     causal_mask,
     padding_mask,
 )
+from lecturelib.models import load
 
 BATCH, TARGET, SOURCE, HEADS, D_MODEL, D_FF = 3, 5, 7, 2, 12, 20
 ACTIVATIONS = {"relu": torch.relu, "gelu": F.gelu}
@@ -39,7 +40,7 @@ def encoder_pair(wiring, activation, dropout=0.0):
         partial(wiring, D_MODEL, dropout=dropout),
     )
     shake(torch_layer)
-    return ours.load_torch(torch_layer), torch_layer
+    return load(ours, torch_layer), torch_layer
 
 
 def decoder_pair(wiring, activation):
@@ -53,7 +54,7 @@ def decoder_pair(wiring, activation):
         partial(wiring, D_MODEL),
     )
     shake(torch_layer)
-    return ours.load_torch(torch_layer), torch_layer
+    return load(ours, torch_layer), torch_layer
 
 
 @torch.no_grad()
@@ -181,7 +182,7 @@ def test_block_takes_an_empty_batch():
 def test_block_refuses_torch_weights_for_another_mixer():
     layer = nn.TransformerEncoderLayer(D_MODEL, HEADS, D_FF, batch_first=True)
     with pytest.raises(TypeError, match="mixes with Identity"):
-        Block(nn.Identity(), FeedForward(D_MODEL, D_FF), partial(PreNorm, D_MODEL)).load_torch(layer)
+        load(Block(nn.Identity(), FeedForward(D_MODEL, D_FF), partial(PreNorm, D_MODEL)), layer)
 
 
 @pytest.mark.parametrize("activation", [torch.relu, F.gelu, partial(F.gelu, approximate="tanh")])
