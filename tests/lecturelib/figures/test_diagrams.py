@@ -10,13 +10,14 @@ import torch
 from torch import nn
 
 from lecturelib.figures import diagrams
-from lecturelib.figures.diagrams import Diagram, gru_diagram, lstm_diagram
+from lecturelib.figures.diagrams import Diagram, gru_diagram, heads_diagram, lstm_diagram, rnn_diagram
 from lecturelib.figures.diagrams.attention import flow
 from lecturelib.figures.diagrams.canvas import Rect
 from lecturelib.figures.diagrams.parts import Box, Column
 from lecturelib.figures.diagrams.shapes import Shapes, watched
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.cells import GRU, LSTM
+from lecturelib.layers.recurrent import Recurrent
 
 from .diagram_examples import EXAMPLES
 
@@ -58,6 +59,14 @@ def test_shapes_are_what_the_model_gives(diagram):
             found = {s for name, given in shapes.outputs.items() if re.fullmatch(pattern, name) for s in given}
             sizes = tuple(shapes.letters.get(part) or int(part) for part in text.strip("()").split(", "))
             assert not found or found == {sizes}
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if " of " not in name])
+def test_shapes_do_not_depend_on_the_batch_or_length_of_the_run(name, monkeypatch):
+    """A letter that stood for a size by chance would change, or become a number."""
+    before = EXAMPLES[name]()._repr_html_()
+    monkeypatch.setattr("lecturelib.figures.diagrams.shapes.SMALLEST", 4)
+    assert EXAMPLES[name]()._repr_html_() == before
 
 
 def test_no_two_boxes_overlap(diagram):
@@ -152,6 +161,15 @@ def test_attention_as_it_is_drawn_is_what_the_layer_gives():
     layer = MultiHeadAttention(12, 3, kv_dim=10)
     query, key = torch.randn(2, 5, 12), torch.randn(2, 7, 10)
     torch.testing.assert_close(flow(layer, query, key).out, layer(query, key))
+
+
+def test_a_drawing_of_another_model_is_refused():
+    with pytest.raises(ValueError, match="the layer has 2"):
+        rnn_diagram(Recurrent(LSTM, 3, 5, bidirectional=True))
+    with pytest.raises(ValueError, match="gate must be one of"):
+        lstm_diagram(gate="reset")
+    with pytest.raises(ValueError, match="d_model may be 8 at most"):
+        heads_diagram(MultiHeadAttention(48, 4))
 
 
 def two_layers():
