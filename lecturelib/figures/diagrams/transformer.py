@@ -11,7 +11,8 @@ from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.parts import BYPASS, PAD, Box, Column, Part, Repeat, Residual, Row, Titled
 from lecturelib.figures.diagrams.shapes import Shapes, free_sizes, measure
 from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.block import Block, DecoderBlock, FeedForward, PostNorm, PreNorm
+from lecturelib.layers.block import Block, FeedForward, PostNorm, PreNorm
+from lecturelib.layers.decoder_block import DecoderBlock
 
 
 def sublayer(part: Box, norm: Box, *, is_pre_norm: bool, tight: bool = False) -> list[Part]:
