@@ -311,7 +311,7 @@ def test_cli_check_of_a_missing_file_says_so(capsys: pytest.CaptureFixture[str])
     [
         "from lecturelib.layers import dot_product_attention as double",
         "import lecturelib.layers\ndef double(x): return lecturelib.layers.causal_mask(3)",
-        "from lecturelib.layers import causal_mask\ndef helper(x): return causal_mask(x)\ndef double(x): return helper(x)",
+        "from lecturelib.layers import causal_mask\ndef part(x): return causal_mask(x)\ndef double(x): return part(x)",
         "def double(x):\n    from lecturelib.layers import causal_mask\n    return causal_mask(3)",
     ],
 )

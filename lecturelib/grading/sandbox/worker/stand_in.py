@@ -16,7 +16,6 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
-
 NOT_THERE = "lecturelib is not there when your notebook is graded: what an exercise asks for is yours to write"
 
 
