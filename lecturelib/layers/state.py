@@ -64,6 +64,8 @@ def _map_tensors(state: Any, function: Any) -> Any:
         return replace(state, **{f.name: _map_tensors(getattr(state, f.name), function) for f in fields(state)})
     if isinstance(state, dict):
         return {key: _map_tensors(value, function) for key, value in state.items()}
+    if isinstance(state, tuple) and hasattr(state, "_fields"):  # a NamedTuple takes its fields one by one
+        return type(state)(*(_map_tensors(value, function) for value in state))
     if isinstance(state, tuple | list):
         return type(state)(_map_tensors(value, function) for value in state)
     return state

@@ -6,7 +6,7 @@ from typing import Literal, overload
 import torch
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import AdditiveAttention
+from lecturelib.layers.additive import AdditiveAttention
 from lecturelib.layers.cells import LSTM
 from lecturelib.layers.checks import check_config, check_ids, check_lengths, check_tokens
 from lecturelib.layers.masks import padding_mask

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from lecturelib.figures import TransformerExplorer
+from lecturelib.layers import attention_weights
 from lecturelib.models import Transformer, TransformerConfig
 
 SOURCE = ["εν", "αρχη", "ην", "ο", "λογος", "⟨eos⟩"]
@@ -20,8 +21,10 @@ def weights():
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.5)  # sharper maps than an untrained model has
-        _, seen = model(torch.randint(3, 19, (1, 6)), None, torch.randint(3, 19, (1, 5)), need_weights=True)
-    return {kind: torch.cat(getattr(seen, kind)) for kind in ("encoder", "decoder", "cross")}  # (2, 3, Tq, Tk) each
+        with attention_weights(model) as seen:
+            model(torch.randint(3, 19, (1, 6)), None, torch.randint(3, 19, (1, 5)))
+    names = {"encoder": "encoder.{}.mixer", "decoder": "decoder.{}.mixer", "cross": "decoder.{}.cross"}
+    return {kind: torch.cat([seen[name.format(i)] for i in range(2)]) for kind, name in names.items()}  # (2, 3, Tq, Tk)
 
 
 @pytest.fixture

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from lecturelib.layers.attention import AdditiveAttention, MultiHeadAttention, dot_product_attention, masked_softmax
+from lecturelib.layers.additive import AdditiveAttention
+from lecturelib.layers.attention import MultiHeadAttention, dot_product_attention, masked_softmax
 from lecturelib.layers.lora import LoRALinear
 from lecturelib.layers.masks import causal_mask, padding_mask
 

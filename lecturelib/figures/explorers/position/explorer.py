@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from lecturelib.figures.explorers.explorer import Explorer, pack
-from lecturelib.layers.attention_positions import ALiBi, RotaryPositions
-from lecturelib.layers.positions import SinusoidalPositions, frequencies
+from lecturelib.layers.positions import ALiBi, RotaryPositions, SinusoidalPositions, frequencies
 
 FIXED = frozenset({"sinusoidal", "rotary", "ALiBi"})
 """The encodings that are always there, and need no training."""
