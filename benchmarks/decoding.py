@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from lecturelib.evaluation import beam_search, decode, read_prompt
+from lecturelib.models import load
 from lecturelib.models.gpt import GPT, GPTConfig
 
 VOCAB_SIZE, MAX_LEN, D_MODEL, NUM_HEADS, NUM_LAYERS = 8000, 512, 384, 6, 6
@@ -39,7 +40,7 @@ def twins() -> tuple[GPT2LMHeadModel, GPT]:
         num_layers=NUM_LAYERS,
         dropout=0.0,
     )
-    return theirs, GPT.from_huggingface(theirs.state_dict(), sizes).eval()
+    return theirs, load(GPT, theirs.state_dict(), sizes).eval()
 
 
 def beams(

@@ -12,6 +12,7 @@ from transformers import GPT2Config, GPT2LMHeadModel
 from x_transformers import AutoregressiveWrapper, Decoder, TransformerWrapper
 
 from lecturelib.evaluation.decoding import generate
+from lecturelib.models import load
 from lecturelib.models.gpt import GPT, GPTConfig
 
 SIZES = SimpleNamespace(vocab=65, context=256, width=384, heads=6, layers=6, batch=8)
@@ -83,7 +84,8 @@ def build() -> tuple[GPT, PlainGPT, TransformerWrapper, GPT2LMHeadModel]:
         vocab_size=SIZES.vocab, **sizes, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, bos_token_id=None, eos_token_id=None
     )
     theirs = GPT2LMHeadModel(config)
-    ours = GPT.from_huggingface(
+    ours = load(
+        GPT,
         theirs.state_dict(),
         GPTConfig(
             vocab_size=SIZES.vocab,

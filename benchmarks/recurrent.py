@@ -10,6 +10,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from lecturelib.layers.cells import GRU, LSTM, RNN, Cell
 from lecturelib.layers.recurrent import Recurrent
+from lecturelib.models import load
 
 KINDS: dict[str, tuple[type[Cell], type[nn.RNNBase]]] = {
     "RNN": (RNN, nn.RNN),
@@ -31,7 +32,7 @@ def one(
 ) -> Comparison:
     cell, peer = KINDS[kind]
     theirs = peer(width, width, num_layers=layers, bidirectional=both, batch_first=True)
-    ours = Recurrent(cell, width, width, num_layers=layers, bidirectional=both).load_torch(theirs)
+    ours = load(Recurrent(cell, width, width, num_layers=layers, bidirectional=both), theirs)
     x = torch.randn(batch, length, width)
     lengths = torch.linspace(1, length, batch).long() if padded else None
 

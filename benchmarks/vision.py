@@ -14,6 +14,7 @@ from transformers import SwinForImageClassification, ViTForImageClassification
 from transformers import ViTConfig as TheirViTConfig
 from vit_pytorch import ViT as OtherViT
 
+from lecturelib.models import load
 from lecturelib.models.swin import SWIN_TINY, Swin, SwinConfig
 from lecturelib.models.vit import VIT_SMALL, ViT
 
@@ -28,7 +29,7 @@ def vits() -> dict[str, nn.Module]:
         image_size=224, patch_size=16, num_classes=CLASSES, dim=384, depth=12, heads=6, dim_head=64, mlp_dim=1536
     )
     return {
-        "lecturelib": ViT.from_timm(theirs.state_dict(), VIT_SMALL),
+        "lecturelib": load(ViT, theirs.state_dict(), VIT_SMALL),
         "timm": theirs,
         "transformers": Logits(ViTForImageClassification(TheirViTConfig(**sizes, num_labels=CLASSES))),
         "vit-pytorch": other,
@@ -40,7 +41,7 @@ def swins() -> dict[str, nn.Module]:
     theirs = create_model("swin_tiny_patch4_window7_224", num_classes=CLASSES, drop_path_rate=0.0)
     config = SwinConfig(d_model=96, num_layers=SWIN_TINY.num_layers, num_heads=SWIN_TINY.num_heads)
     return {
-        "lecturelib": Swin.from_timm(theirs.state_dict(), config),
+        "lecturelib": load(Swin, theirs.state_dict(), config),
         "timm": theirs,
         "transformers": Logits(SwinForImageClassification(TheirSwinConfig(num_labels=CLASSES, drop_path_rate=0.0))),
         "torchvision": SwinTransformer(

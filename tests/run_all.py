@@ -45,12 +45,12 @@ def suites() -> list[Suite]:
     nbval = ("--nbval-lax", "--nbval-kernel-startup-timeout=600", "-p", "no:warnings")
     papermill = "tests/book/test_papermill.py"
     explorers = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "book").glob("test_explorers*.py"))
-    browser = ("tests/book/test_site.py", *explorers)
+    browser = ("tests/book/test_site.py", "tests/book/test_print.py", *explorers)
     return [
         Suite("lint", (str(BIN / "ruff"), "check", "."), r"(All checks passed)"),
         Suite("format", (str(BIN / "ruff"), "format", "--check", "."), r"(\d+) files? already formatted"),
         Suite("types", (str(BIN / "mypy"),), r"no issues found in (\d+) source files"),
-        pytest_suite("package", "tests/lecturelib", "tests/test_package.py", "-n", "2"),
+        pytest_suite("package", "tests/lecturelib", "tests/test_package.py", "tests/test_workflows.py", "-n", "2"),
         pytest_suite("exercises", "tests/exercises", "-n", "2"),
         pytest_suite("grading", "tests/grading"),
         pytest_suite("nbval", *nbval, "-n", "2", "--dist", "loadfile", *chapters),

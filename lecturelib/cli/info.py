@@ -56,7 +56,8 @@ def _print_costs(recipe: Recipe, preset: str, arguments: argparse.Namespace) -> 
     print(f"  training step      {cost.training_flops / 1e9:,.3f} GFLOPs, forward and backward")
     print(f"  training memory    {_size(4 * 4 * cost.parameters)} for weights, gradients and AdamW's two moments,")
     print(f"                     {_size(cost.activation_bytes)} for activations")
-    _print_cache(config, arguments.batch_size, length)
+    if recipe.kind != "masked":  # which reads a text at once and has nothing to keep
+        _print_cache(config, arguments.batch_size, length)
 
 
 def _print_cache(config: Any, batch: int, length: int) -> None:

@@ -75,9 +75,7 @@ class OneTokenBlocks:
         mask = cache.mask(x.device)  # (B, 1, Tk) or None
         mask = None if mask is None else mask.unsqueeze(1)
         for layer in self.layers:
-            mixed = self._attend(
-                F.layer_norm(x, *layer.norm_attention) if layer.is_pre_norm else x, layer, cache, mask
-            )
+            mixed = self._attend(F.layer_norm(x, *layer.norm_attention) if layer.is_pre_norm else x, layer, cache, mask)
             x = x + mixed if layer.is_pre_norm else F.layer_norm(x + mixed, *layer.norm_attention)
             read = F.layer_norm(x, *layer.norm_feed_forward) if layer.is_pre_norm else x
             thought = F.linear(layer.activation(F.linear(read, *layer.widen)), *layer.narrow)

@@ -10,6 +10,7 @@ import os
 import re
 import stat
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -20,6 +21,8 @@ MOST_NOTES = 50
 _BODY_RUNS = {"time", "capture", "timeit", "prun"}  # cell magics whose body is Python to run
 _LOOKS_MAGIC = re.compile(r"^[ \t]*[%!?]|\?[ \t]*$|=[ \t]*[!%]", re.MULTILINE)
 _LONGEST_MAGIC = 1_000
+MOST_ANSWER = 20_000
+_ANSWER = re.compile(r"\A\s*<!-- *answer:(\w{1,80}) *-->")  # in the text too: not every editor keeps tags
 _CHECKS = "load_checks"  # the packed tests of a released notebook; the grader has its own
 
 
@@ -29,10 +32,14 @@ class NotebookError(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Notebook:
-    """The code of a notebook, as (cell number, source) counted from 1 as Jupyter shows them, and what was noticed."""
+    """The code of a notebook, as (cell number, source) counted from 1 as Jupyter shows them, and what was noticed.
+
+    `answers` are the written ones, as (exercise, text).
+    """
 
     cells: tuple[tuple[int, str], ...]
     notes: tuple[str, ...] = ()
+    answers: tuple[tuple[str, str], ...] = ()
 
 
 def read_notebook(path: str | os.PathLike[str]) -> Notebook:
@@ -79,7 +86,8 @@ def parse_notebook(content: bytes) -> Notebook:
         raise NotebookError(f"the file is not JSON, so it is not a notebook: {str(error)[:200]}") from None
     if not isinstance(tree, dict):
         raise NotebookError(f"the file holds a JSON {type(tree).__name__}, not a notebook")
-    sources = _code_cells(_cells(tree, notes))
+    listed = _cells(tree, notes)
+    sources = [(number, source) for number, kind, source, _ in _sources(listed) if kind == "code"]
     if sum(len(source) for _, source in sources) > MOST_CODE:
         raise NotebookError(f"the notebook has more than {MOST_CODE >> 20} MB of code")
     cells = []
@@ -89,7 +97,19 @@ def parse_notebook(content: bytes) -> Notebook:
             cells.append((number, runnable))
     if len(notes) > MOST_NOTES:
         notes[MOST_NOTES:] = [f"and {len(notes) - MOST_NOTES} more like these"]
-    return Notebook(cells=tuple(cells), notes=tuple(notes))
+    return Notebook(cells=tuple(cells), notes=tuple(notes), answers=_answers(listed))
+
+
+def _answers(cells: list[Any]) -> tuple[tuple[str, str], ...]:
+    """What was written into the cells tagged `answer:NAME`; of several for one exercise, all."""
+    found: dict[str, list[str]] = {}
+    for _, kind, source, tags in _sources(cells):
+        marked = _ANSWER.match(source)
+        named = marked[1] if marked else next((tag[7:] for tag in tags if tag.startswith("answer:")), None)
+        if kind == "markdown" and named:
+            text = source[marked.end() :] if marked else source
+            found.setdefault(named, []).append(text.strip())
+    return tuple((name, "\n\n".join(texts)[:MOST_ANSWER]) for name, texts in found.items())
 
 
 def _text(content: bytes, notes: list[str]) -> str:
@@ -130,20 +150,24 @@ def _cells(tree: dict[str, Any], notes: list[str]) -> list[Any]:
     return cells
 
 
-def _code_cells(cells: list[Any]) -> list[tuple[int, str]]:
-    found = []
+def _sources(cells: list[Any]) -> Iterator[tuple[int, str, str, list[str]]]:
+    """Each cell's number, kind, text and tags."""
     for number, cell in enumerate(cells, start=1):
         if not isinstance(cell, dict):
             raise NotebookError(f"cell {number} is not a cell")
-        if cell.get("cell_type") != "code":
-            continue
+        kind = cell.get("cell_type")
         source = cell.get("source", cell.get("input", ""))
         if isinstance(source, list) and all(isinstance(line, str) for line in source):
             source = "".join(source)
         if not isinstance(source, str):
-            raise NotebookError(f"the source of cell {number} is not text")
-        found.append((number, source.encode("utf-8", "replace").decode()))  # half a surrogate pair fits in no file
-    return found
+            if kind == "code":
+                raise NotebookError(f"the source of cell {number} is not text")
+            continue
+        metadata = cell.get("metadata")
+        tags = metadata.get("tags") if isinstance(metadata, dict) else None
+        texts = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
+        # half a surrogate pair fits in no file
+        yield number, str(kind), source.encode("utf-8", "replace").decode(), texts
 
 
 def _runnable(number: int, source: str, notes: list[str]) -> str:

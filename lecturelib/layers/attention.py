@@ -160,8 +160,8 @@ class MultiHeadAttention(Attention):
     """Project to queries, keys and values, attend in `num_heads` subspaces at once, and mix the results.
 
     Paper: Vaswani et al. 2017 [vaswani2017attention], Section 3.2.2.
-    Differs: the projections have biases by default, as in the authors' code and `torch.nn.MultiheadAttention`,
-    whose weights `load_torch` takes. Rows that may attend to nothing leave the output projection's bias.
+    Differs: the projections have biases by default, as in the authors' code and `torch.nn.MultiheadAttention`. Rows
+    that may attend to nothing leave the output projection's bias.
 
     Args:
         d_model: width of the queries and of the output
@@ -290,28 +290,3 @@ class MultiHeadAttention(Attention):
                 f"with a positions part the queries are the last of the keys, got {query.shape[1]} queries and "
                 f"{key.shape[1]} keys"
             )
-
-    @torch.no_grad()
-    def load_torch(self, module: nn.MultiheadAttention) -> "MultiHeadAttention":
-        """Copy the weights of a `torch.nn.MultiheadAttention` of the same widths, and return self."""
-        if module.bias_k is not None or module.bias_v is not None or module.add_zero_attn:
-            raise ValueError("add_bias_kv and add_zero_attn have no counterpart here; build the torch module without")
-        if module.num_heads != self.num_heads:
-            raise ValueError(f"num_heads differs: {module.num_heads} in the torch module, {self.num_heads} here")
-        if (module.in_proj_bias is None) != (self.out_proj.bias is None):
-            raise ValueError("one module has biases and the other has none; build both with the same `bias`")
-        if module.in_proj_weight is not None:
-            weights = [*module.in_proj_weight.chunk(3), module.out_proj.weight]
-        else:
-            weights = [module.q_proj_weight, module.k_proj_weight, module.v_proj_weight, module.out_proj.weight]
-        projections = (self.query_proj, self.key_proj, self.value_proj, self.out_proj)
-        for ours, weight in zip(projections, weights, strict=True):
-            if ours.weight.shape != weight.shape:
-                raise ValueError(f"cannot copy a weight of shape {tuple(weight.shape)} into {tuple(ours.weight.shape)}")
-        for ours, weight in zip(projections, weights, strict=True):
-            ours.weight.copy_(weight)
-        if module.in_proj_bias is not None:
-            biases = (*module.in_proj_bias.chunk(3), module.out_proj.bias)
-            for ours, bias in zip(projections, biases, strict=True):
-                ours.bias.copy_(bias)
-        return self

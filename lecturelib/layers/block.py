@@ -1,15 +1,28 @@
 """The transformer block: a mixer, a feed-forward net, and the wiring of the residual stream around them."""
 
 from collections.abc import Callable
-from typing import Self
+from functools import partial
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.cache import LayerCache
 
 Activation = Callable[..., Tensor]
+
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
+
+
+def find_activation(name: str) -> Activation:
+    """The nonlinearity of a name, or an error that says which there are."""
+    if name not in ACTIVATIONS:
+        raise ValueError(f"activation must be one of {sorted(ACTIVATIONS)}, got {name!r}")
+    return ACTIVATIONS[name]
 
 
 class FeedForward(nn.Module):
@@ -166,24 +179,3 @@ class Block(nn.Module):
         x = around.join(x, self.mixer(around.enter(x), key, mask=mask, is_causal=is_causal, cache=cache))
         around = self.feed_forward_wiring
         return around.join(x, self.feed_forward(around.enter(x)))
-
-    def load_torch(self, layer: nn.TransformerEncoderLayer) -> Self:
-        """Copy the weights of a `torch.nn.TransformerEncoderLayer` of the same sizes, and return self."""
-        _load_attention(self.mixer, layer.self_attn)
-        _load_feed_forward(self.feed_forward, layer)
-        self.mixer_wiring.norm.load_state_dict(layer.norm1.state_dict())
-        self.feed_forward_wiring.norm.load_state_dict(layer.norm2.state_dict())
-        return self
-
-
-def _load_attention(ours: nn.Module, theirs: nn.MultiheadAttention) -> None:
-    if not isinstance(ours, MultiHeadAttention):
-        raise TypeError(f"torch's layer has multi-head attention and this block mixes with {type(ours).__name__}")
-    ours.load_torch(theirs)
-
-
-def _load_feed_forward(ours: nn.Module, theirs: nn.TransformerEncoderLayer | nn.TransformerDecoderLayer) -> None:
-    if not isinstance(ours, FeedForward):
-        raise TypeError(f"torch's layer has a two-matrix feed-forward net and this block has {type(ours).__name__}")
-    ours.widen.load_state_dict(theirs.linear1.state_dict())
-    ours.narrow.load_state_dict(theirs.linear2.state_dict())

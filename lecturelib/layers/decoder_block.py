@@ -1,12 +1,11 @@
 """The block of a decoder that also reads a source: two attentions and a feed-forward net."""
 
 from collections.abc import Callable
-from typing import Self
 
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.block import Wiring, _load_attention, _load_feed_forward
+from lecturelib.layers.block import Wiring
 from lecturelib.layers.cache import LayerCache
 
 
@@ -63,13 +62,3 @@ class DecoderBlock(nn.Module):
         x = around.join(x, self.cross(around.enter(x), memory, mask=memory_mask, cache=kept))
         around = self.feed_forward_wiring
         return around.join(x, self.feed_forward(around.enter(x)))
-
-    def load_torch(self, layer: nn.TransformerDecoderLayer) -> Self:
-        """Copy the weights of a `torch.nn.TransformerDecoderLayer` of the same sizes, and return self."""
-        _load_attention(self.mixer, layer.self_attn)
-        _load_attention(self.cross, layer.multihead_attn)
-        _load_feed_forward(self.feed_forward, layer)
-        self.mixer_wiring.norm.load_state_dict(layer.norm1.state_dict())
-        self.cross_wiring.norm.load_state_dict(layer.norm2.state_dict())
-        self.feed_forward_wiring.norm.load_state_dict(layer.norm3.state_dict())
-        return self

@@ -157,32 +157,6 @@ class Recurrent(nn.Module):
                 _torch_module(layer).flatten_parameters()
         return self
 
-    @torch.no_grad()
-    def load_torch(self, module: nn.RNNBase) -> "Recurrent":
-        """Copy the weights of a `torch.nn.RNN`, `LSTM` or `GRU` of the same shape, and return self."""
-        if module.proj_size:
-            raise ValueError("proj_size has no counterpart here; build the torch module without")
-        layers = (module.num_layers, 2 if module.bidirectional else 1)
-        if layers != (self.num_layers, self.directions):
-            raise ValueError(
-                f"the torch module has {layers[0]} layers × {layers[1]} directions, this one has "
-                f"{self.num_layers} × {self.directions}"
-            )
-        for index, cell in enumerate(self._cells()):
-            if not isinstance(cell, TorchCell) or cell.kernel() is not KERNELS[module.mode]:
-                raise ValueError(f"cannot copy a torch {module.mode} into a {type(cell).__name__} cell")
-            layer, direction = divmod(index, self.directions)
-            for name, ours in cell.named_parameters():
-                full_name = f"{name}_l{layer}" + ("_reverse" if direction else "")
-                theirs = getattr(module, full_name, None)
-                if theirs is None:  # built with bias=False: a bias of zero is the same
-                    ours.zero_()
-                elif theirs.shape != ours.shape:
-                    raise ValueError(f"{full_name} is {tuple(theirs.shape)}, but here it is {tuple(ours.shape)}")
-                else:
-                    ours.copy_(theirs)
-        return self
-
 
 def gradient_norms(loss: Tensor, trace: Trace, *, part: int = 0) -> Tensor:
     """How much the loss feels each state on the way: the norm of ∂loss/∂h_t for every t, for each sequence.

@@ -22,6 +22,7 @@ from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.transformer_xl import TransformerXL, TransformerXLConfig
 from lecturelib.models.vit import ViT, ViTConfig
 from lecturelib.models.volo import OutlookAttention, Outlooker
+from lecturelib.models.weights import load
 
 __all__ = [
     "BERT",
@@ -74,5 +75,6 @@ __all__ = [
     "ViTConfig",
     "coverage_loss",
     "hard_distillation_loss",
+    "load",
     "soft_distillation_loss",
 ]

@@ -2,18 +2,17 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.block import Block, FeedForward, PostNorm
+from lecturelib.layers.block import Block, FeedForward, PostNorm, find_activation
 from lecturelib.layers.checks import check_config, check_heads, check_lengths, check_tokens
 from lecturelib.layers.masks import padding_mask
 from lecturelib.layers.positions.added import LearnedPositions
-from lecturelib.models.huggingface import Entry, Source, copy_weights, read_checkpoint, require_settings
 
 EPS = 1e-12
 
@@ -30,11 +29,13 @@ class BERTConfig:
     d_ff: int | None = None
     num_token_types: int = 2
     dropout: float = 0.1
+    activation: str = "gelu"
 
     def __post_init__(self) -> None:
         sizes = ("vocab_size", "max_len", "d_model", "num_heads", "num_layers", "num_token_types")
         check_config(self, sizes=sizes if self.d_ff is None else (*sizes, "d_ff"))
         check_heads(self.d_model, self.num_heads, "BERTConfig")
+        find_activation(self.activation)
 
 
 BERT_BASE = BERTConfig(vocab_size=30_522, max_len=512, d_model=768, num_heads=12, num_layers=12)
@@ -68,7 +69,7 @@ class BERT(nn.Module):
         self.blocks = nn.ModuleList(
             Block(
                 MultiHeadAttention(d_model, config.num_heads, dropout=dropout),
-                FeedForward(d_model, config.d_ff or 4 * d_model, activation=F.gelu),
+                FeedForward(d_model, config.d_ff or 4 * d_model, activation=find_activation(config.activation)),
                 partial(PostNorm, d_model, dropout=dropout, eps=EPS),
             )
             for _ in range(config.num_layers)
@@ -111,20 +112,6 @@ class BERT(nn.Module):
         if lengths is not None:
             check_lengths(lengths, *tokens.shape)
 
-    @classmethod
-    def from_huggingface(cls, source: Source, config: BERTConfig | None = None) -> Self:
-        """Build a BERT with the weights of a checkpoint in the layout of the Hugging Face hub, without its heads.
-
-        Args:
-            source: a state dict, a local `.safetensors` file or folder, or a name on the hub ("bert-base-uncased")
-            config: the sizes; read from `config.json` when left out and there is one
-        """
-        tensors, settings = read_checkpoint(source)
-        model = cls(_config(config, settings))
-        ignored = rf"{_NO_WEIGHTS}|cls\..*"
-        copy_weights(model, tensors, _trunk_entries(model), ignored=ignored, rename=_rename)
-        return model
-
 
 class BERTPretraining(nn.Module):
     """A BERT with the two heads it is pre-trained by: which word was masked, and is this the next sentence?
@@ -156,28 +143,8 @@ class BERTPretraining(nn.Module):
 
     def predict_tokens(self, hidden: Tensor) -> Tensor:
         """The word head alone, for the masked places only if you pick those out: (..., D) -> (..., V)."""
-        x = self.norm(F.gelu(self.transform(hidden)))
+        x = self.norm(find_activation(self.config.activation)(self.transform(hidden)))
         return F.linear(x, self.bert.token_embedding.weight, self.token_bias)
-
-    @classmethod
-    def from_huggingface(cls, source: Source, config: BERTConfig | None = None) -> Self:
-        """As `BERT.from_huggingface`, for a pre-training checkpoint with both heads."""
-        tensors, settings = read_checkpoint(source)
-        model = cls(_config(config, settings))
-        entries = {f"bert.{ours}": entry for ours, entry in _trunk_entries(model.bert).items()}
-        entries["token_bias"] = Entry("cls.predictions.bias")
-        for ours, theirs in (
-            ("transform", "cls.predictions.transform.dense"),
-            ("norm", "cls.predictions.transform.LayerNorm"),
-            ("next_sentence", "cls.seq_relationship"),
-        ):
-            entries |= {f"{ours}.{kind}": Entry(f"{theirs}.{kind}") for kind in ("weight", "bias")}
-        tied = {
-            "cls.predictions.decoder.weight": "embeddings.word_embeddings.weight",
-            "cls.predictions.decoder.bias": "cls.predictions.bias",
-        }
-        copy_weights(model, tensors, entries, tied=tied, ignored=_NO_WEIGHTS, rename=_rename)
-        return model
 
 
 def _initialise(module: nn.Module) -> None:
@@ -185,53 +152,3 @@ def _initialise(module: nn.Module) -> None:
         nn.init.trunc_normal_(module.weight, std=0.02, a=-0.04, b=0.04)
     if isinstance(module, nn.Linear):
         nn.init.zeros_(module.bias)
-
-
-_NO_WEIGHTS = r"embeddings\.(position_ids|token_type_ids)"
-
-
-def _rename(name: str) -> str:
-    """Drop the prefix of models with a head, and bring old names of the norms up to date."""
-    name = name.removeprefix("bert.")
-    return name.replace("LayerNorm.gamma", "LayerNorm.weight").replace("LayerNorm.beta", "LayerNorm.bias")
-
-
-def _config(config: BERTConfig | None, settings: dict[str, Any] | None) -> BERTConfig:
-    if config is not None:
-        return config
-    if settings is None:
-        raise ValueError("the sizes are not in the weights alone; pass config=, such as config=BERT_BASE")
-    expected = {"model_type": "bert", "hidden_act": "gelu", "layer_norm_eps": EPS, "is_decoder": False}
-    require_settings(settings, expected | {"position_embedding_type": "absolute", "tie_word_embeddings": True})
-    return BERTConfig(
-        vocab_size=settings["vocab_size"],
-        max_len=settings["max_position_embeddings"],
-        d_model=settings["hidden_size"],
-        num_heads=settings["num_attention_heads"],
-        num_layers=settings["num_hidden_layers"],
-        d_ff=settings["intermediate_size"],
-        num_token_types=settings.get("type_vocab_size", 2),
-        dropout=settings.get("hidden_dropout_prob", 0.1),
-    )
-
-
-def _trunk_entries(model: BERT) -> dict[str, Entry]:
-    parts = {
-        "mixer.query_proj": "attention.self.query",
-        "mixer.key_proj": "attention.self.key",
-        "mixer.value_proj": "attention.self.value",
-        "mixer.out_proj": "attention.output.dense",
-        "mixer_wiring.norm": "attention.output.LayerNorm",
-        "feed_forward.widen": "intermediate.dense",
-        "feed_forward.narrow": "output.dense",
-        "feed_forward_wiring.norm": "output.LayerNorm",
-    }
-    modules = {"norm": "embeddings.LayerNorm", "pooler": "pooler.dense"}
-    for layer in range(len(model.blocks)):
-        modules |= {f"blocks.{layer}.{ours}": f"encoder.layer.{layer}.{theirs}" for ours, theirs in parts.items()}
-    entries = {f"{o}.{kind}": Entry(f"{t}.{kind}") for o, t in modules.items() for kind in ("weight", "bias")}
-    return entries | {
-        "token_embedding.weight": Entry("embeddings.word_embeddings.weight"),
-        "type_embedding.weight": Entry("embeddings.token_type_embeddings.weight"),
-        "positions.weight": Entry("embeddings.position_embeddings.weight"),
-    }

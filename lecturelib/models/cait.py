@@ -14,8 +14,6 @@ from lecturelib.layers.checks import check_config, check_heads
 from lecturelib.layers.initialisation import initialise, truncated_normal_
 from lecturelib.layers.patches import GridPositions, PatchEmbedding, Size, check_divisible, pair
 from lecturelib.layers.residual import LayerScale, StochasticDepth
-from lecturelib.models.huggingface import Entry, Source, copy_weights, read_checkpoint
-from lecturelib.models.vit import named, timm_block
 
 EPS = 1e-6
 
@@ -152,37 +150,7 @@ class CaiT(nn.Module):
         self.positions.resize_(self.config.grid)
         return self
 
-    @classmethod
-    def from_timm(cls, source: Source, config: CaiTConfig) -> Self:
-        """Build a CaiT with the weights of a timm `Cait`: a state dict or a `.safetensors` file."""
-        model = cls(config)
-        copy_weights(model, read_checkpoint(source).tensors, _entries(model))
-        return model
-
 
 def _wiring(d_model: int, layer_scale: float, rate: float) -> PreNorm:
     scale = LayerScale(d_model, start=layer_scale)
     return PreNorm(d_model, eps=EPS, branch=nn.Sequential(scale, StochasticDepth(rate)))
-
-
-def _entries(model: CaiT) -> dict[str, Entry]:
-    entries = {"class_token": Entry("cls_token"), "positions.weight": Entry("pos_embed")}
-    entries |= named("patches.project", "patch_embed.proj") | named("norm", "norm") | named("head", "head")
-    for layer in range(len(model.blocks)):
-        ours, theirs = f"blocks.{layer}", f"blocks.{layer}"
-        entries |= timm_block(ours, theirs) | _scales(ours, theirs)
-        entries |= named(f"{ours}.mixer.before", f"{theirs}.attn.proj_l")
-        entries |= named(f"{ours}.mixer.after", f"{theirs}.attn.proj_w")
-    for layer in range(len(model.class_blocks)):
-        ours, theirs = f"class_blocks.{layer}", f"blocks_token_only.{layer}"
-        entries |= timm_block(ours, theirs) | _scales(ours, theirs)
-        for part in ("query", "key", "value"):  # not thirds of one matrix: the query is for one token only
-            entries |= named(f"{ours}.mixer.{part}_proj", f"{theirs}.attn.{part[0]}")
-    return entries
-
-
-def _scales(ours: str, theirs: str) -> dict[str, Entry]:
-    return {
-        f"{ours}.mixer_wiring.branch.0.scale": Entry(f"{theirs}.gamma_1"),
-        f"{ours}.feed_forward_wiring.branch.0.scale": Entry(f"{theirs}.gamma_2"),
-    }

@@ -8,19 +8,7 @@ from torch import Tensor, nn
 
 from lecturelib.layers.initialisation import initialise
 from lecturelib.layers.patches import Size
-from lecturelib.models.huggingface import Source, copy_weights, read_checkpoint
-from lecturelib.models.vit import (
-    VIT_BASE,
-    VIT_SMALL,
-    VIT_TINY,
-    ViTConfig,
-    ViTEncoder,
-    huggingface_config,
-    huggingface_entries,
-    huggingface_name,
-    named,
-    timm_entries,
-)
+from lecturelib.models.vit import VIT_BASE, VIT_SMALL, VIT_TINY, ViTConfig, ViTEncoder
 
 DEIT_TINY = replace(VIT_TINY, drop_path=0.1)
 DEIT_SMALL = replace(VIT_SMALL, drop_path=0.1)
@@ -82,38 +70,6 @@ class DeiT(nn.Module):
         self.config = replace(self.config, image_size=image_size)
         self.encoder.positions.resize_(self.config.grid)
         return self
-
-    @classmethod
-    def from_huggingface(cls, source: Source, config: ViTConfig | None = None) -> Self:
-        """Build a DeiT with the weights of a `DeiTForImageClassificationWithTeacher`, or of a plain one.
-
-        A plain DeiT, without a distillation token, is stored on the hub as a `ViTForImageClassification`.
-
-        Args:
-            source: a state dict, a local `.safetensors` file or folder, or a name on the hub
-                ("facebook/deit-small-distilled-patch16-224", or plain "facebook/deit-small-patch16-224")
-            config: the sizes; read from `config.json` when left out and there is one
-        """
-        tensors, settings = read_checkpoint(source)
-        is_distilled = any(name.endswith("embeddings.distillation_token") for name in tensors)
-        sizes = huggingface_config(config, settings, "deit" if is_distilled else "vit")
-        model = cls.distilled(sizes) if is_distilled else cls(sizes)
-        entries = huggingface_entries(model.encoder) | named("head", "cls_classifier" if is_distilled else "classifier")
-        if is_distilled:
-            entries |= named("distillation_head", "distillation_classifier")
-        copy_weights(model, tensors, entries, rename=huggingface_name)
-        return model
-
-    @classmethod
-    def from_timm(cls, source: Source, config: ViTConfig) -> Self:
-        """Build a DeiT with the weights of a timm model, distilled if those are."""
-        tensors = read_checkpoint(source).tensors
-        model = cls.distilled(config) if "dist_token" in tensors else cls(config)
-        entries = timm_entries(model.encoder) | named("head", "head")
-        if model.distillation_head is not None:
-            entries |= named("distillation_head", "head_dist")
-        copy_weights(model, tensors, entries)
-        return model
 
 
 def hard_distillation_loss(student: tuple[Tensor, Tensor], teacher: Tensor, targets: Tensor) -> Tensor:

@@ -3,7 +3,6 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +13,6 @@ from lecturelib.layers.block import WIRINGS, Block, FeedForward
 from lecturelib.layers.cache import KeyValueCache, align_right
 from lecturelib.layers.checks import check_config, check_heads, check_lengths, check_tokens
 from lecturelib.layers.positions.added import LearnedPositions
-from lecturelib.models.huggingface import Entry, Source, copy_weights, read_checkpoint, require_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,72 +175,3 @@ class GPT(nn.Module):
         check_tokens(tokens, self.config.vocab_size)
         if self.max_len is not None and tokens.shape[1] > self.max_len:
             raise ValueError(f"a text of {tokens.shape[1]} tokens is longer than max_len={self.max_len}; shorten it")
-
-    @classmethod
-    def from_huggingface(cls, source: Source, config: GPTConfig | None = None) -> Self:
-        """Build a GPT with the weights of a GPT-2 (or GPT-1) checkpoint in the layout of the Hugging Face hub.
-
-        Args:
-            source: a state dict, a local `.safetensors` file or folder, or a name on the hub such as "gpt2"
-            config: the sizes; read from `config.json` when left out and there is one
-        """
-        tensors, settings = read_checkpoint(source)
-        if config is None and settings is None:
-            raise ValueError("the sizes are not in the weights alone; pass config=, such as config=GPT2_SMALL")
-        model = cls(config or config_from_huggingface(settings or {}))
-        token, position = _EMBEDDING_NAMES[model.config.wiring]
-        copy_weights(
-            model,
-            tensors,
-            _huggingface_entries(model, token, position),
-            tied={"lm_head.weight": f"{token}.weight"},
-            ignored=r"h\.\d+\.attn\.(bias|masked_bias)|positions?_ids",
-            rename=lambda name: name.removeprefix("transformer."),
-        )
-        return model
-
-
-_EMBEDDING_NAMES = {"pre_norm": ("wte", "wpe"), "post_norm": ("tokens_embed", "positions_embed")}
-
-
-def config_from_huggingface(settings: dict[str, Any]) -> GPTConfig:
-    """The sizes in a `config.json` of a GPT-2 or GPT-1 checkpoint; an error if its network is not ours."""
-    wirings = {"gpt2": "pre_norm", "openai-gpt": "post_norm"}
-    if settings.get("model_type") not in wirings:
-        raise ValueError(f"model_type must be one of {sorted(wirings)}, got {settings.get('model_type')!r}")
-    expected = {"layer_norm_epsilon": 1e-5, "scale_attn_weights": True, "scale_attn_by_inverse_layer_idx": False}
-    activation = {"activation_function": "gelu_new", "afn": "gelu", "tie_word_embeddings": True}
-    require_settings(settings, expected | activation)
-    return GPTConfig(
-        vocab_size=settings["vocab_size"],
-        max_len=settings["n_positions"],
-        d_model=settings["n_embd"],
-        num_heads=settings["n_head"],
-        num_layers=settings["n_layer"],
-        d_ff=settings.get("n_inner"),
-        dropout=settings.get("resid_pdrop", 0.1),
-        wiring=wirings[settings["model_type"]],
-    )
-
-
-def _huggingface_entries(model: GPT, token: str, position: str) -> dict[str, Entry]:
-    """Where each of our parameters is; their matrices are (in, out), and one of them holds queries, keys and values."""
-    parts = {
-        "mixer.query_proj": ("attn.c_attn", 0),
-        "mixer.key_proj": ("attn.c_attn", 1),
-        "mixer.value_proj": ("attn.c_attn", 2),
-        "mixer.out_proj": ("attn.c_proj", None),
-        "mixer_wiring.norm": ("ln_1", None),
-        "feed_forward.widen": ("mlp.c_fc", None),
-        "feed_forward.narrow": ("mlp.c_proj", None),
-        "feed_forward_wiring.norm": ("ln_2", None),
-    }
-    entries = {"token_embedding.weight": Entry(f"{token}.weight"), "positions.weight": Entry(f"{position}.weight")}
-    for layer in range(len(model.blocks)):
-        for ours, (theirs, third) in parts.items():
-            name = f"h.{layer}.{theirs}"
-            entries[f"blocks.{layer}.{ours}.weight"] = Entry(f"{name}.weight", third, transposed="ln_" not in theirs)
-            entries[f"blocks.{layer}.{ours}.bias"] = Entry(f"{name}.bias", third)
-    if isinstance(model.final_norm, nn.LayerNorm):
-        entries |= {f"final_norm.{kind}": Entry(f"ln_f.{kind}") for kind in ("weight", "bias")}
-    return entries

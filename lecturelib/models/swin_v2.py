@@ -3,22 +3,19 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import AttentionPositions, MultiHeadAttention
-from lecturelib.layers.block import Block, FeedForward, Wiring
+from lecturelib.layers.block import Block, FeedForward, Wiring, find_activation
 from lecturelib.layers.initialisation import initialise
 from lecturelib.layers.patches import PatchEmbedding, check_images, pad_to_patches
 from lecturelib.layers.positions.window import relative_index
 from lecturelib.layers.residual import StochasticDepth, depth_rates
 from lecturelib.layers.windows import Stage, Window, WindowAttention, join_neighbours
-from lecturelib.models.huggingface import Entry, Source, copy_weights, read_checkpoint, require_settings
-from lecturelib.models.swin import SwinConfig, huggingface_block, huggingface_sizes
-from lecturelib.models.vit import named, timm_block
+from lecturelib.models.swin import SwinConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +97,7 @@ def log_offsets(window: Window, pretrained_window: int = 0) -> Tensor:
     axes = []
     for side in window:
         reach = max(1, (pretrained_window or side) - 1)
-        axes.append(8 * torch.arange(1 - side, side, dtype=torch.float32) / reach)
+        axes.append(8 * torch.arange(1 - side, side, dtype=torch.get_default_dtype()) / reach)
     offsets = torch.cartesian_prod(*axes)  # ((2h - 1)(2w - 1), 2)
     return offsets.sign() * torch.log2(1 + offsets.abs()) / 3
 
@@ -183,31 +180,6 @@ class SwinV2(nn.Module):
             x = stage(x)
         return self.head(self.norm(x).mean(dim=(1, 2)))
 
-    @classmethod
-    def from_huggingface(cls, source: Source, config: SwinV2Config | None = None) -> Self:
-        """Build a Swin V2 with the weights of a `Swinv2ForImageClassification` in the layout of the Hugging Face hub.
-
-        Args:
-            source: a state dict, a local `.safetensors` file or folder, or a name on the hub
-                ("microsoft/swinv2-tiny-patch4-window8-256")
-            config: the sizes; read from `config.json` when left out and there is one
-        """
-        tensors, settings = read_checkpoint(source)
-        model = cls(_config(config, settings))
-        ignored = r".*\.(relative_position_index|relative_coords_table)"
-        copy_weights(
-            model, tensors, _huggingface_entries(model), ignored=ignored, rename=lambda n: n.removeprefix("swinv2.")
-        )
-        return model
-
-    @classmethod
-    def from_timm(cls, source: Source, config: SwinV2Config) -> Self:
-        """Build a Swin V2 with the weights of a timm `SwinTransformerV2`: a state dict or a `.safetensors` file."""
-        model = cls(config)
-        ignored = r".*\.(relative_position_index|relative_coords_table|attn_mask|k_bias)"
-        copy_weights(model, read_checkpoint(source).tensors, _timm_entries(model), ignored=ignored)
-        return model
-
 
 def _block(config: SwinV2Config, stage: int, *, shifted: bool, rate: float) -> Block:
     width, num_heads, window = config.width(stage), config.num_heads[stage], config.stage_window(stage)
@@ -220,60 +192,10 @@ def _block(config: SwinV2Config, stage: int, *, shifted: bool, rate: float) -> B
     shift = (0 if fits[0] else window[0] // 2, 0 if fits[1] else window[1] // 2) if shifted else (0, 0)
     return Block(
         WindowAttention(attention, window, shift),
-        FeedForward(width, int(config.mlp_ratio * width), activation=F.gelu),
+        FeedForward(width, int(config.mlp_ratio * width), activation=find_activation(config.activation)),
         partial(_wiring, width, rate),
     )
 
 
 def _wiring(d_model: int, rate: float) -> ResPostNorm:
     return ResPostNorm(d_model, branch=StochasticDepth(rate) if rate else None)
-
-
-def _config(config: SwinV2Config | None, settings: dict[str, Any] | None) -> SwinV2Config:
-    if config is not None:
-        return config
-    if settings is None:
-        raise ValueError("the sizes are not in the weights alone; pass config=, such as config=SWIN_V2_TINY")
-    expected = {"model_type": "swinv2", "hidden_act": "gelu", "layer_norm_eps": 1e-5, "qkv_bias": True}
-    require_settings(settings, expected | {"use_absolute_embeddings": False})
-    sides = settings.get("pretrained_window_sizes") or []
-    return SwinV2Config(**huggingface_sizes(settings), pretrained_window=tuple(sides) if any(sides) else None)
-
-
-def _huggingface_entries(model: SwinV2) -> dict[str, Entry]:
-    entries = named("patches.project", "embeddings.patch_embeddings.projection")
-    entries |= named("patch_norm", "embeddings.norm") | named("norm", "layernorm") | named("head", "classifier")
-    for i, stage in enumerate(model.config.num_layers):
-        if i:  # there, merging ends the stage before
-            entries |= named(f"stages.{i}.merging.norm", f"encoder.layers.{i - 1}.downsample.norm")
-            entries |= named(f"stages.{i}.merging.reduce", f"encoder.layers.{i - 1}.downsample.reduction", "weight")
-        for j in range(stage):
-            ours, theirs = f"stages.{i}.blocks.{j}", f"encoder.layers.{i}.blocks.{j}"
-            entries |= huggingface_block(ours, theirs)
-            del entries[f"{ours}.mixer.attention.key_proj.bias"]
-            there = f"{theirs}.attention.self"
-            entries |= _scores(f"{ours}.mixer.attention.positions", there, f"{there}.continuous_position_bias_mlp")
-    return entries
-
-
-def _timm_entries(model: SwinV2) -> dict[str, Entry]:
-    entries = named("patches.project", "patch_embed.proj") | named("patch_norm", "patch_embed.norm")
-    entries |= named("norm", "norm") | named("head", "head.fc")
-    for i, stage in enumerate(model.config.num_layers):
-        if i:
-            entries |= named(f"stages.{i}.merging.norm", f"layers.{i}.downsample.norm")
-            entries |= named(f"stages.{i}.merging.reduce", f"layers.{i}.downsample.reduction", "weight")
-        for j in range(stage):
-            ours, theirs = f"stages.{i}.blocks.{j}", f"layers.{i}.blocks.{j}"
-            block = timm_block(ours, theirs)
-            entries |= {name.replace(".mixer.", ".mixer.attention."): entry for name, entry in block.items()}
-            del entries[f"{ours}.mixer.attention.key_proj.bias"]
-            entries[f"{ours}.mixer.attention.query_proj.bias"] = Entry(f"{theirs}.attn.q_bias")
-            entries[f"{ours}.mixer.attention.value_proj.bias"] = Entry(f"{theirs}.attn.v_bias")
-            entries |= _scores(f"{ours}.mixer.attention.positions", f"{theirs}.attn", f"{theirs}.attn.cpb_mlp")
-    return entries
-
-
-def _scores(ours: str, theirs: str, their_net: str) -> dict[str, Entry]:
-    entries = named(f"{ours}.net.0", f"{their_net}.0") | named(f"{ours}.net.2", f"{their_net}.2", "weight")
-    return entries | {f"{ours}.log_sharpness": Entry(f"{theirs}.logit_scale")}

@@ -2,19 +2,17 @@
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.block import Block, FeedForward, PreNorm
+from lecturelib.layers.block import Block, FeedForward, PreNorm, find_activation
 from lecturelib.layers.checks import check_config, check_heads
 from lecturelib.layers.initialisation import initialise, truncated_normal_
 from lecturelib.layers.patches import GridPositions, PatchEmbedding, Size, check_divisible, pair
 from lecturelib.layers.residual import StochasticDepth, depth_rates
-from lecturelib.models.huggingface import Entry, Source, copy_weights, read_checkpoint, require_settings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,12 +33,14 @@ class ViTConfig:
     dropout: float = 0.0
     drop_path: float = 0.0
     eps: float = 1e-6
+    activation: str = "gelu"
 
     def __post_init__(self) -> None:
         sizes = ("patch_size", "num_channels", "num_classes", "d_model", "num_heads", "num_layers")
         check_config(self, sizes=sizes if self.d_ff is None else (*sizes, "d_ff"), dropout=("dropout", "drop_path"))
         check_heads(self.d_model, self.num_heads, "ViTConfig")
         check_divisible(self.image_size, self.patch_size, "ViTConfig: an image_size")
+        find_activation(self.activation)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -69,7 +69,7 @@ class ViTEncoder(nn.Module):
 
     def __init__(self, config: ViTConfig, *, num_prefix: int = 1) -> None:
         super().__init__()
-        d_model, dropout = config.d_model, config.dropout
+        d_model, dropout, activation = config.d_model, config.dropout, find_activation(config.activation)
         self.patches = PatchEmbedding(config.num_channels, d_model, config.patch_size)
         self.prefix_tokens = nn.ParameterList(torch.zeros(1, 1, d_model) for _ in range(num_prefix))
         self.positions = GridPositions(config.grid, d_model, num_prefix=num_prefix)
@@ -77,7 +77,7 @@ class ViTEncoder(nn.Module):
         self.blocks = nn.ModuleList(
             Block(
                 MultiHeadAttention(d_model, config.num_heads),
-                FeedForward(d_model, config.d_ff or 4 * d_model, activation=F.gelu, dropout=dropout),
+                FeedForward(d_model, config.d_ff or 4 * d_model, activation=activation, dropout=dropout),
                 partial(_wiring, d_model, dropout, config.eps, rate),
             )
             for rate in depth_rates(config.drop_path, config.num_layers)
@@ -132,114 +132,3 @@ class ViT(nn.Module):
         self.config = replace(self.config, image_size=image_size)
         self.encoder.positions.resize_(self.config.grid)
         return self
-
-    @classmethod
-    def from_huggingface(cls, source: Source, config: ViTConfig | None = None) -> Self:
-        """Build a ViT with the weights of a `ViTForImageClassification` in the layout of the Hugging Face hub.
-
-        Args:
-            source: a state dict, a local `.safetensors` file or folder, or a name on the hub
-                ("google/vit-base-patch16-224")
-            config: the sizes; read from `config.json` when left out and there is one
-        """
-        tensors, settings = read_checkpoint(source)
-        model = cls(huggingface_config(config, settings, "vit"))
-        entries = huggingface_entries(model.encoder) | named("head", "classifier")
-        copy_weights(model, tensors, entries, rename=huggingface_name)
-        return model
-
-    @classmethod
-    def from_timm(cls, source: Source, config: ViTConfig) -> Self:
-        """Build a ViT with the weights of a timm `VisionTransformer`: a state dict or a `.safetensors` file."""
-        model = cls(config)
-        copy_weights(model, read_checkpoint(source).tensors, timm_entries(model.encoder) | named("head", "head"))
-        return model
-
-
-def named(ours: str, theirs: str, *kinds: str) -> dict[str, Entry]:
-    """The weight and the bias of one module, there and here."""
-    return {f"{ours}.{kind}": Entry(f"{theirs}.{kind}") for kind in kinds or ("weight", "bias")}
-
-
-def huggingface_config(config: ViTConfig | None, settings: dict[str, Any] | None, kind: str) -> ViTConfig:
-    """The config that was given, or what a `config.json` says."""
-    if config is not None:
-        return config
-    if settings is None:
-        raise ValueError("the sizes are not in the weights alone; pass config=, such as config=VIT_BASE")
-    require_settings(settings, {"model_type": kind, "hidden_act": "gelu", "qkv_bias": True})
-    return ViTConfig(
-        image_size=settings["image_size"],
-        patch_size=settings["patch_size"],
-        num_channels=settings["num_channels"],
-        num_classes=len(settings.get("id2label") or range(settings.get("num_labels", 1000))),
-        d_model=settings["hidden_size"],
-        num_heads=settings["num_attention_heads"],
-        num_layers=settings["num_hidden_layers"],
-        d_ff=settings["intermediate_size"],
-        dropout=settings.get("hidden_dropout_prob", 0.0),
-        eps=settings.get("layer_norm_eps", 1e-12),
-    )
-
-
-def huggingface_name(name: str) -> str:
-    """The name that a running model has, from the one that checkpoints on the hub have."""
-    for prefix in ("vit.", "deit."):
-        name = name.removeprefix(prefix)
-    name = name.replace("encoder.layer.", "layers.")
-    for old, new in (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj")):
-        name = name.replace(f"attention.attention.{old}", f"attention.{new}")
-    name = name.replace("attention.output.dense", "attention.o_proj")
-    return name.replace("intermediate.dense", "mlp.fc1").replace("output.dense", "mlp.fc2")
-
-
-def huggingface_entries(encoder: ViTEncoder) -> dict[str, Entry]:
-    """Where an encoder's weights are in a Hugging Face model."""
-    tokens = ("embeddings.cls_token", "embeddings.distillation_token")
-    entries = {f"encoder.prefix_tokens.{i}": Entry(tokens[i]) for i in range(len(encoder.prefix_tokens))}
-    entries["encoder.positions.weight"] = Entry("embeddings.position_embeddings")
-    entries |= named("encoder.patches.project", "embeddings.patch_embeddings.projection")
-    entries |= named("encoder.norm", "layernorm")
-    parts = {
-        "mixer.query_proj": "attention.q_proj",
-        "mixer.key_proj": "attention.k_proj",
-        "mixer.value_proj": "attention.v_proj",
-        "mixer.out_proj": "attention.o_proj",
-        "mixer_wiring.norm": "layernorm_before",
-        "feed_forward.widen": "mlp.fc1",
-        "feed_forward.narrow": "mlp.fc2",
-        "feed_forward_wiring.norm": "layernorm_after",
-    }
-    for layer in range(len(encoder.blocks)):
-        for ours, theirs in parts.items():
-            entries |= named(f"encoder.blocks.{layer}.{ours}", f"layers.{layer}.{theirs}")
-    return entries
-
-
-def timm_entries(encoder: ViTEncoder) -> dict[str, Entry]:
-    """Where an encoder's weights are in a timm model."""
-    tokens = ("cls_token", "dist_token")
-    entries = {f"encoder.prefix_tokens.{i}": Entry(tokens[i]) for i in range(len(encoder.prefix_tokens))}
-    entries["encoder.positions.weight"] = Entry("pos_embed")
-    entries |= named("encoder.patches.project", "patch_embed.proj") | named("encoder.norm", "norm")
-    for layer in range(len(encoder.blocks)):
-        entries |= timm_block(f"encoder.blocks.{layer}", f"blocks.{layer}")
-    return entries
-
-
-def timm_block(ours: str, theirs: str) -> dict[str, Entry]:
-    """One block in timm's names, its queries, keys and values being thirds of one matrix."""
-    entries = {
-        f"{ours}.mixer.{name}_proj.{kind}": Entry(f"{theirs}.attn.qkv.{kind}", third)
-        for third, name in enumerate(("query", "key", "value"))
-        for kind in ("weight", "bias")
-    }
-    for part, name in (
-        ("mixer.out_proj", "attn.proj"),
-        ("mixer_wiring.norm", "norm1"),
-        ("feed_forward.widen", "mlp.fc1"),
-        ("feed_forward.narrow", "mlp.fc2"),
-        ("feed_forward_wiring.norm", "norm2"),
-    ):
-        entries |= named(f"{ours}.{part}", f"{theirs}.{name}")
-    return entries

@@ -7,6 +7,8 @@ import nbformat
 import pytest
 
 from lecturelib.cli import main
+from lecturelib.grading.check.packing import unpack
+from lecturelib.grading.notebook import parse_notebook
 from lecturelib.grading.release.notebooks import Paths, drift, release, repository_url, strip_solutions
 
 RUBRIC = """
@@ -53,6 +55,31 @@ def course(root: Path) -> Paths:
 
 def cells_of(text: str) -> dict[str, Any]:
     return {cell.id: cell for cell in nbformat.reads(text, as_version=4).cells}
+
+
+def test_written_exercise_keeps_its_model_answer_and_its_items(tmp_path: Path) -> None:
+    paths = course(tmp_path)
+    written = 'rubric.written("why", title="Why?", minutes=3, difficulty=1, items={"says it doubles": 2})\n'
+    paths.rubric.write_text(RUBRIC + written)
+    notebook = nbformat.read(paths.solution, as_version=4)
+    spec = nbformat.v4.new_markdown_cell("## Why?", id="why-spec", metadata={"tags": ["exercise:why"]})
+    answer = nbformat.v4.new_markdown_cell("Because two.", id="why-answer", metadata={"tags": ["answer:why"]})
+    notebook.cells[-1:-1] = [spec]
+    nbformat.write(notebook, paths.solution)
+    with pytest.raises(ValueError, match="no markdown cell tagged `answer:why`"):
+        release(paths)
+    notebook.cells[-1:-1] = [answer]
+    nbformat.write(notebook, paths.solution)
+    text = release(paths)
+    cells = cells_of(text)
+    assert list(cells)[-4:] == ["why-spec", "why-answer", "end", "check-all"]
+    assert "**2 points" in cells["why-spec"].source
+    assert "Because" not in text
+    assert "says it doubles" not in unpack(cells["lecturelib-checks"].source.split('"""')[1])
+    handed_in = text.replace("*Write your answer here, in this cell.*", "Twice is *more*.")
+    assert parse_notebook(handed_in.encode()).answers == (("why", "Twice is *more*."),)
+    untagged = handed_in.replace('"answer:why"', '"x"')
+    assert parse_notebook(untagged.encode()).answers == (("why", "Twice is *more*."),)
 
 
 def test_release_writes_stubs_badges_and_checks(tmp_path: Path) -> None:

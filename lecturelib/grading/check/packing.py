@@ -29,6 +29,8 @@ def visible_source(source: str) -> str:
 
 
 def _is_hidden_test(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+        return ast.unparse(node.value.func) == "rubric.written"  # what a reader looks for is not to be read either
     for decorator in getattr(node, "decorator_list", []):
         if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "rubric.test":
             visible = next((k.value for k in decorator.keywords if k.arg == "visible"), None)

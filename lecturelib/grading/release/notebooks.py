@@ -4,7 +4,8 @@ What a solution notebook marks, and what a release makes of it:
 
 - Lines between `### BEGIN SOLUTION` and `### END SOLUTION` become one `raise NotImplementedError`, indented like the
   first marker. The markers do not appear in the exercise.
-- A cell tagged `solution` is left out altogether.
+- A cell tagged `solution` is left out altogether. The text of a markdown cell tagged `answer:NAME`, the model answer to
+  the written exercise NAME, becomes an invitation to write one.
 - A markdown cell tagged `exercise:NAME` opens exercise NAME of the rubric. Points, time and difficulty are added under
   its heading, and `check("NAME")` after the last cell before the next heading of an exercise.
 - The first code cell, tagged `install`, is written anew from the repository's address in `_config.yml`. After the cell
@@ -98,6 +99,10 @@ def release(paths: Paths) -> str:
         if name is not None:
             opened.append(name)
             cells.append(_cell(cell, _with_badge(cell.source, rubric, name)))
+            if rubric.exercises[name].items:
+                current = None  # a reader grades it, nothing checks it
+        elif answered := next((tag.partition(":")[2] for tag in tags if tag.startswith("answer:")), None):
+            cells.append(_cell(cell, f"<!-- answer:{answered} -->\n*Write your answer here, in this cell.*"))
         elif "install" in tags:
             cells.append(_cell(cell, install_source(repository_url(paths.root))))
         else:
@@ -179,7 +184,9 @@ def _with_badge(source: str, rubric: Rubric, name: str) -> str:
 
 
 def _cell(cell: Any, source: str) -> Any:
-    tags = [tag for tag in cell.metadata.get("tags", []) if tag in ("parameters", "install")]
+    tags = [
+        tag for tag in cell.metadata.get("tags", []) if tag in ("parameters", "install") or tag.startswith("answer:")
+    ]
     metadata = {"tags": tags} if tags else {}
     make = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
     return make(source=source, id=cell.id, metadata=metadata)
@@ -210,6 +217,10 @@ def _require_complete(name: str, rubric: Rubric, opened: list[str], cells: list[
     ids = [cell.id for cell in cells]
     if CHECKS_TAG not in ids:
         raise ValueError(f"solutions/{name}.ipynb has no cell tagged `parameters`, after which the checks would come")
+    tags = {tag for cell in cells for tag in cell.metadata.get("tags", [])}
+    unanswered = [e.name for e in rubric.exercises.values() if e.items and f"answer:{e.name}" not in tags]
+    if unanswered:
+        raise ValueError(f"solutions/{name}.ipynb has no markdown cell tagged `answer:{unanswered[0]}`")
     text = "\n".join(cell.source for cell in cells if cell.cell_type == "code" and cell.id != CHECKS_TAG)
     stubs = {n.name for n in ast.walk(ast.parse(text)) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     missing = [d for exercise in rubric.exercises.values() for d in exercise.defines if d not in stubs]

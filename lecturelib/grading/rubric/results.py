@@ -5,7 +5,7 @@ import math
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, Literal, get_args
 
-Outcome = Literal["pass", "fail", "error", "missing", "timeout", "crash"]
+Outcome = Literal["pass", "fail", "error", "missing", "timeout", "crash", "written"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
@@ -28,11 +28,13 @@ class TestResult:
     """One test's verdict.
 
     Outcomes: "pass"; "fail", a wrong answer; "error", the student's code raised; "missing", the name is not defined or
-    its stub is untouched; "timeout"; "crash", the process died or broke a limit.
+    its stub is untouched; "timeout"; "crash", the process died or broke a limit; "written", an item of a written
+    answer, which a reader decides.
 
     `message` says what happened, `hint` what to do about it: the hint of the mistake that gives the same answers,
     else the test's own. `mistake` is that mistake's name, for counting. `replaced` lists the upstream names that were
-    the reference's in this test, because the student's own do not pass.
+    the reference's in this test, because the student's own do not pass. `awarded` is what a reviewer decided to give
+    instead, if one did, and `comment` what they wrote.
     """
 
     __test__: ClassVar[bool] = False  # not a pytest class, whatever its name says
@@ -48,13 +50,22 @@ class TestResult:
     replaced: tuple[str, ...] = ()
     seconds: float = 0.0
     picture: Picture | None = None
+    awarded: float | None = None
+    comment: str = ""
 
     @property
     def passed(self) -> bool:
         return self.outcome == "pass"
 
     @property
+    def waits(self) -> bool:
+        """Nobody has read this written answer yet."""
+        return self.outcome == "written" and self.awarded is None
+
+    @property
     def earned(self) -> float:
+        if self.awarded is not None:
+            return self.awarded
         return self.points if self.passed else 0.0
 
 
@@ -90,6 +101,7 @@ class SubmissionResult:
         tests: one result for each test, in the rubric's order
         reason: why there are no tests to speak of (an unreadable notebook), else ""
         notes: things worth telling that cost nothing: a cell that failed, a magic that was skipped
+        answers: (exercise, text) of each written answer
     """
 
     submission: str
@@ -99,6 +111,7 @@ class SubmissionResult:
     reason: str = ""
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    answers: tuple[tuple[str, str], ...] = ()
 
     @property
     def points(self) -> float:
@@ -130,7 +143,8 @@ class SubmissionResult:
         try:
             raw = json.loads(text)
             tests = tuple(_test(entry) for entry in raw.pop("tests"))
-            return cls(**{**raw, "tests": tests, "notes": tuple(raw["notes"])})
+            answers = tuple((exercise, answer) for exercise, answer in raw.get("answers", ()))
+            return cls(**{**raw, "tests": tests, "notes": tuple(raw["notes"]), "answers": answers})
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"not a submission result: {error}") from error
 

@@ -14,6 +14,10 @@
         q, k, v = (torch.randn(2, 5, 3, generator=rng) for _ in range(3))
         assert_close(submission.attention(q, k, v), attention(q, k, v))
 
+    rubric.written("why", title="Why √d?", minutes=5, difficulty=1, items={"speaks of the variance": 2})
+
+is an exercise that is answered in words: a reader awards the items' points, with `lecturelib review`.
+
 When a test fails it is run again, on the same inputs, against each mistake in a name that it called; if one gives the
 same answers as the student, its hint is the one shown. Nothing in the test itself has to know about mistakes.
 """
@@ -21,13 +25,14 @@ same answers as the student, its hint is the one shown. Nothing in the test itse
 import hashlib
 import traceback
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
+from lecturelib.grading.rubric.outline import Item, Outline, OutlinedExercise, OutlinedTest
 from lecturelib.grading.rubric.submission import LocalSubmission, Submission
 
 TestFunction = Callable[[Submission, torch.Generator], None]
@@ -36,13 +41,17 @@ Named = TypeVar("Named", bound=Callable[..., Any])
 
 @dataclass(frozen=True, kw_only=True)
 class Exercise:
-    """One exercise: what the student defines for it, how long it takes, how hard it is (1 to 5)."""
+    """One exercise: what the student defines for it, how long it takes, how hard it is (1 to 5).
+
+    A written one defines nothing and has items instead: what its answer, a Markdown cell, is read for.
+    """
 
     name: str
     title: str
     minutes: int
     difficulty: int
     defines: tuple[str, ...]
+    items: tuple[Item, ...] = ()
 
     def __post_init__(self) -> None:
         if not 1 <= self.difficulty <= 5:
@@ -90,11 +99,28 @@ class Rubric:
         self, name: str, *, title: str, minutes: int, difficulty: int, defines: tuple[str, ...] | None = None
     ) -> Exercise:
         """Declare an exercise; it defines one thing of its own name, unless `defines` says otherwise."""
-        if name in self.exercises:
-            raise ValueError(f"rubric {self.name}: exercise {name!r} is declared twice")
-        made = Exercise(name=name, title=title, minutes=minutes, difficulty=difficulty, defines=defines or (name,))
-        self.exercises[name] = made
-        return made
+        return self._declare(
+            Exercise(name=name, title=title, minutes=minutes, difficulty=difficulty, defines=defines or (name,))
+        )
+
+    def written(self, name: str, *, title: str, minutes: int, difficulty: int, items: Mapping[str, float]) -> Exercise:
+        """Declare an exercise that is answered in a Markdown cell, tagged `answer:NAME` in the solution.
+
+        Args:
+            items: what a reader looks for in the answer, and the points each is worth
+        """
+        if not items or min(items.values()) < 0:
+            raise ValueError(f"written exercise {name}: items need a name and points of at least 0, got {dict(items)}")
+        read_for = tuple(Item(name=item, points=points) for item, points in items.items())
+        return self._declare(
+            Exercise(name=name, title=title, minutes=minutes, difficulty=difficulty, defines=(), items=read_for)
+        )
+
+    def _declare(self, exercise: Exercise) -> Exercise:
+        if exercise.name in self.exercises:
+            raise ValueError(f"rubric {self.name}: exercise {exercise.name!r} is declared twice")
+        self.exercises[exercise.name] = exercise
+        return exercise
 
     def reference(self, function: Named) -> Named:
         """Register a right answer under its own name."""
@@ -171,11 +197,27 @@ class Rubric:
         return [test for test in self.tests if test.exercise == exercise]
 
     def points_of(self, exercise: str) -> float:
-        return sum(test.points for test in self.tests_of(exercise))
+        self._require(exercise)
+        return self.outline.points_of(exercise)
 
     @property
     def points(self) -> float:
-        return sum(test.points for test in self.tests)
+        return self.outline.points
+
+    @property
+    def outline(self) -> Outline:
+        """What is asked, as plain data."""
+        return Outline(
+            name=self.name,
+            title=self.title,
+            exercises={
+                e.name: OutlinedExercise(name=e.name, title=e.title, items=e.items) for e in self.exercises.values()
+            },
+            tests=tuple(
+                OutlinedTest(name=test.name, exercise=test.exercise, points=test.points, visible=test.visible)
+                for test in self.tests
+            ),
+        )
 
     def owner_of(self, name: str) -> str | None:
         """The exercise that defines a name."""

@@ -116,6 +116,8 @@ def test_info_gives_published_counts_without_building_anything(shell) -> None:
     assert "124,439,808 parameters" in out
     assert f"{2 * 12 * 768 * 2 * 128 * 4 / 1e6:.3g} MB in fp32 after 128 tokens" in out
     assert shell("info", "seq2seq", "--preset", "tiny")[0] == 0
+    assert "key-value cache" in out
+    assert "key-value cache" not in shell("info", "bert", "--preset", "base", "--length", 8)[1]
     assert "63,082,496 parameters" in shell("info", "transformer", "--preset", "base", "--length", 8)[1]
 
 

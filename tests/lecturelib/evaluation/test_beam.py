@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from lecturelib.evaluation import beam_search, decode, read_prompt, read_source
+from lecturelib.models import load
 
 SOURCE = torch.tensor([[1, 2, 3], [4, 2, 0], [3, 3, 1], [2, 0, 0]])
 LENGTHS = torch.tensor([3, 2, 3, 1])
@@ -113,7 +114,7 @@ def twins():
     for parameter in theirs.parameters():
         parameter.data += 0.4 * torch.randn_like(parameter)
     sizes = GPTConfig(vocab_size=23, max_len=32, d_model=12, num_heads=3, num_layers=2, dropout=0.0)
-    return theirs, GPT.from_huggingface(theirs.state_dict(), sizes).eval()
+    return theirs, load(GPT, theirs.state_dict(), sizes).eval()
 
 
 @pytest.mark.parametrize(("beam_size", "length_penalty"), [(2, 1.0), (3, 0.0), (5, 0.7), (4, 2.0)])

@@ -8,6 +8,7 @@ from lecturelib.layers.cells import GRU, LSTM, RNN
 from lecturelib.layers.cells_searched import MUT1, MUT2, MUT3, NASCell
 from lecturelib.layers.recurrent import Recurrent, _torch_module, gradient_norms, reverse_sequences
 from lecturelib.layers.state import detach_state
+from lecturelib.models import load
 
 B, T, D, H = 3, 6, 4, 5
 LENGTHS = torch.tensor([4, 6, 1])
@@ -41,7 +42,7 @@ def test_recurrent_matches_torch(kind, bidirectional, padded, given_state):
     cell, peer = TORCH[kind]
     ours = Recurrent(cell, D, H, num_layers=2, bidirectional=bidirectional)
     theirs = peer(D, H, num_layers=2, bidirectional=bidirectional, batch_first=True)
-    ours.load_torch(theirs)
+    load(ours, theirs)
     x = inputs().requires_grad_()
     state = None
     if given_state:
@@ -74,7 +75,7 @@ def test_recurrent_of_one_step_matches_torch(kind, bidirectional):
     cell, peer = TORCH[kind]
     ours = Recurrent(cell, D, H, num_layers=2, bidirectional=bidirectional)
     theirs = peer(D, H, num_layers=2, bidirectional=bidirectional, batch_first=True)
-    ours.load_torch(theirs)
+    load(ours, theirs)
     x = inputs()[:, :1]
     torch.testing.assert_close(ours(x)[0], theirs(x)[0])
     outputs, final = ours(x, torch.tensor([1, 0, 1])[:B])
@@ -210,9 +211,9 @@ def test_recurrent_dropout_is_between_layers_and_only_in_training():
     torch.testing.assert_close(two(x)[0], two(x)[0])
 
 
-def test_load_torch_without_biases_leaves_zeros():
+def test_load_without_biases_leaves_zeros():
     theirs = torch.nn.GRU(D, H, bias=False, batch_first=True)
-    ours = Recurrent(GRU, D, H).load_torch(theirs)
+    ours = load(Recurrent(GRU, D, H), theirs)
     torch.testing.assert_close(ours(inputs())[0], theirs(inputs())[0])
 
 
@@ -221,13 +222,13 @@ def test_load_torch_without_biases_leaves_zeros():
     [
         (torch.nn.LSTM(D, H), "cannot copy a torch LSTM into a GRU"),
         (torch.nn.GRU(D, H, num_layers=2), "2 layers × 1 directions"),
-        (torch.nn.GRU(D + 1, H), r"weight_ih_l0 is \(15, 5\), but here it is \(15, 4\)"),
+        (torch.nn.GRU(D + 1, H), r"weight_ih_l0 has shape \(15, 5\), needed \(15, 4\)"),
         (torch.nn.LSTM(D, H, proj_size=2), "proj_size"),
     ],
 )
-def test_load_torch_of_another_shape_says_what_differs(module, message):
+def test_load_of_another_shape_says_what_differs(module, message):
     with pytest.raises(ValueError, match=message):
-        Recurrent(GRU, D, H).load_torch(module)
+        load(Recurrent(GRU, D, H), module)
 
 
 def test_recurrent_errors_name_what_was_given():

@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import nn
 
+from lecturelib.models import load
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.luong import ALIGNMENTS, SCORES, LuongConfig, LuongSeq2Seq
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig, coverage_loss
@@ -28,7 +29,7 @@ def build(model_class, config):
 def test_bahdanau_follows_the_paper_with_torchs_gru():
     model = build(BahdanauSeq2Seq, BAHDANAU)
     encoder, decoder = nn.GRU(5, 6, bidirectional=True, batch_first=True), nn.GRUCell(17, 6)
-    model.encoder.load_torch(encoder)
+    load(model.encoder, encoder)
     model.decoder.load_state_dict(decoder.state_dict())
     logits, weights = model(SOURCE, LENGTHS, TARGET, need_weights=True)
     a = model.attention
@@ -103,7 +104,7 @@ def luong_weights(model, score, alignment, query, keys, time):
 def test_luong_follows_the_paper_with_torchs_lstm(score, alignment):
     model = build(LuongSeq2Seq, replace(LUONG, score=score, alignment=alignment))
     encoder, decoder = nn.LSTM(6, 6, batch_first=True), nn.LSTMCell(12, 6)
-    model.encoder.load_torch(encoder)
+    load(model.encoder, encoder)
     model.decoder.cells[0].load_state_dict(decoder.state_dict())
     with torch.no_grad():
         logits, weights = model(SOURCE, LENGTHS, TARGET, need_weights=True)

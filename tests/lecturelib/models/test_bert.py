@@ -5,6 +5,7 @@ import torch
 from torch.testing import assert_close
 
 from lecturelib.layers import attention_weights
+from lecturelib.models import load
 from lecturelib.models.bert import BERT, BERT_BASE, BERT_LARGE, BERTConfig, BERTPretraining
 
 SIZES = [
@@ -51,7 +52,7 @@ def inputs(sizes, length=8):
 def test_bert_matches_transformers_in_logits_and_gradients(sizes):
     theirs = reference(sizes)
     config = BERTConfig(**sizes, dropout=0.0)
-    ours = BERTPretraining.from_huggingface(theirs.state_dict(), config).eval()
+    ours = load(BERTPretraining, theirs.state_dict(), config).eval()
     tokens, types, lengths = inputs(sizes)
     real = torch.arange(8) < lengths[:, None]
     words, follows = ours(tokens, types, lengths)
@@ -62,7 +63,7 @@ def test_bert_matches_transformers_in_logits_and_gradients(sizes):
     ((words * weight).sum() + (follows * other).sum()).backward()
     ((want.prediction_logits * weight).sum() + (want.seq_relationship_logits * other).sum()).backward()
     gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
-    copy = BERTPretraining.from_huggingface(gradients, config)
+    copy = load(BERTPretraining, gradients, config)
     compared = 0
     for (name, parameter), gradient in zip(ours.named_parameters(), copy.parameters(), strict=True):
         assert_close(parameter.grad, gradient, atol=1e-4, rtol=1e-3, msg=lambda m, name=name: f"{name}: {m}")
@@ -73,7 +74,7 @@ def test_bert_matches_transformers_in_logits_and_gradients(sizes):
 def test_bert_trunk_matches_transformers_and_gives_weights(tmp_path):
     theirs = reference(SIZES[1])
     theirs.save_pretrained(tmp_path)
-    ours = BERT.from_huggingface(tmp_path).eval()
+    ours = load(BERT, tmp_path).eval()
     tokens, types, lengths = inputs(SIZES[1])
     real = torch.arange(8) < lengths[:, None]
     theirs.set_attn_implementation("eager")
@@ -113,7 +114,7 @@ def test_bert_takes_old_names_of_norms_and_a_trunk_without_prefix():
     }
     old["embeddings.position_ids"] = torch.arange(13)[None]
     assert old.keys() != state.keys()
-    model = BERT.from_huggingface(old, BERTConfig(**SIZES[0]))
+    model = load(BERT, old, BERTConfig(**SIZES[0]))
     assert torch.equal(model.norm.weight, state["embeddings.LayerNorm.weight"])
 
 
@@ -136,12 +137,12 @@ def test_bert_names_what_does_not_fit(spoil, message):
     state = dict(reference(SIZES[0]).state_dict())
     spoil(state)
     with pytest.raises(ValueError, match=message):
-        BERTPretraining.from_huggingface(state, BERTConfig(**SIZES[0]))
+        load(BERTPretraining, state, BERTConfig(**SIZES[0]))
 
 
 def test_bert_needs_sizes_for_bare_weights():
     with pytest.raises(ValueError, match="pass config="):
-        BERT.from_huggingface({})
+        load(BERT, {})
 
 
 @pytest.mark.parametrize(

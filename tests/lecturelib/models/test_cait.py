@@ -6,6 +6,7 @@ from torch.testing import assert_close
 
 from lecturelib.evaluation.cost import count_flops, count_parameters
 from lecturelib.layers import MultiHeadAttention, attention_weights
+from lecturelib.models import load
 from lecturelib.models.cait import CAIT_S24, CAIT_XXS24, CaiT, CaiTConfig, TalkingHeads
 
 SIZES = [
@@ -38,14 +39,14 @@ def reference(timm, sizes):
 @pytest.mark.parametrize("sizes", SIZES)
 def test_cait_matches_timm_in_logits_and_gradients(timm, sizes):
     theirs, config = reference(timm, sizes), CaiTConfig(**sizes)
-    ours = CaiT.from_timm(theirs.state_dict(), config).eval()
+    ours = load(CaiT, theirs.state_dict(), config).eval()
     images = torch.randn(2, 3, *(2 * [sizes["image_size"]]))
     got, want = ours(images), theirs(images)
     assert_close(got, want, atol=1e-5, rtol=1e-4)
     weight = torch.randn_like(got)
     (got * weight).sum().backward()
     (want * weight).sum().backward()
-    copy = CaiT.from_timm({name: parameter.grad for name, parameter in theirs.named_parameters()}, config)
+    copy = load(CaiT, {name: parameter.grad for name, parameter in theirs.named_parameters()}, config)
     for (name, parameter), gradient in zip(ours.named_parameters(), copy.parameters(), strict=True):
         assert_close(parameter.grad, gradient, atol=1e-4, rtol=1e-3, msg=lambda m, name=name: f"{name}: {m}")
 
@@ -54,7 +55,7 @@ def test_cait_names_what_does_not_fit(timm):
     state = dict(reference(timm, SIZES[0]).state_dict())
     state["blocks.0.gamma_3"] = state.pop("blocks.0.gamma_1")
     with pytest.raises(ValueError, match=r"missing .*: blocks\.0\.gamma_1; not known .*: blocks\.0\.gamma_3"):
-        CaiT.from_timm(state, CaiTConfig(**SIZES[0]))
+        load(CaiT, state, CaiTConfig(**SIZES[0]))
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from lecturelib.layers import (
     SinusoidalPositions,
     attention_weights,
 )
+from lecturelib.models import load
 from lecturelib.models.gpt import GPT, GPT1, GPT2_LARGE, GPT2_MEDIUM, GPT2_SMALL, GPT2_XL, GPTConfig
 
 SMALL = GPTConfig(vocab_size=23, max_len=32, d_model=12, num_heads=3, num_layers=2, dropout=0.0)
@@ -61,7 +62,7 @@ SIZES = [
 @pytest.mark.parametrize("sizes", SIZES)
 def test_gpt_matches_transformers_in_logits_and_gradients(kind, sizes):
     theirs = hf_model(kind, **sizes)
-    ours = GPT.from_huggingface(theirs.state_dict(), config=gpt_config(kind, sizes)).eval()
+    ours = load(GPT, theirs.state_dict(), config=gpt_config(kind, sizes)).eval()
     tokens = torch.randint(sizes["vocab_size"], (3, 8))
     lengths = torch.tensor([8, 5, 2])
     real = torch.arange(8) < lengths[:, None]
@@ -72,7 +73,7 @@ def test_gpt_matches_transformers_in_logits_and_gradients(kind, sizes):
     (want * weight).sum().backward()
     compared = 0
     gradients = {name: parameter.grad for name, parameter in theirs.named_parameters()}
-    copy = GPT.from_huggingface(gradients, config=gpt_config(kind, sizes))
+    copy = load(GPT, gradients, config=gpt_config(kind, sizes))
     for (name, parameter), gradient in zip(ours.named_parameters(), copy.parameters(), strict=True):
         assert_close(parameter.grad, gradient, atol=1e-4, rtol=1e-3, msg=lambda m, name=name: f"{name}: {m}")
         compared += gradient.count_nonzero().item()
@@ -98,12 +99,12 @@ def test_gpt_loads_a_folder_and_a_file_that_transformers_saved(kind, tmp_path):
     theirs.save_pretrained(tmp_path)
     tokens = torch.randint(31, (2, 6))
     for source in (tmp_path, str(tmp_path), tmp_path / "model.safetensors"):
-        model = GPT.from_huggingface(source).eval()
+        model = load(GPT, source).eval()
         assert_close(model(tokens), theirs(tokens).logits, atol=1e-5, rtol=1e-4)
     (tmp_path / "config.json").unlink()
     with pytest.raises(ValueError, match="pass config="):
-        GPT.from_huggingface(tmp_path)
-    model = GPT.from_huggingface(tmp_path, config=gpt_config(kind, SIZES[1])).eval()
+        load(GPT, tmp_path)
+    model = load(GPT, tmp_path, config=gpt_config(kind, SIZES[1])).eval()
     assert_close(model(tokens), theirs(tokens).logits, atol=1e-5, rtol=1e-4)
 
 
@@ -111,7 +112,7 @@ def test_gpt_takes_the_buffers_that_old_checkpoints_hold():
     state = hf_model("gpt2", **SIZES[0]).transformer.state_dict()
     state |= {"h.0.attn.bias": torch.ones(1, 1, 13, 13), "h.0.attn.masked_bias": torch.tensor(-1e4)}
     assert "wte.weight" in state
-    model = GPT.from_huggingface(state, config=gpt_config("gpt2", SIZES[0]))
+    model = load(GPT, state, config=gpt_config("gpt2", SIZES[0]))
     assert torch.equal(model.token_embedding.weight, state["wte.weight"])
 
 
@@ -136,7 +137,7 @@ def test_gpt_names_what_does_not_fit(spoil, message):
     state = dict(hf_model("gpt2", **SIZES[1]).state_dict())
     spoil(state)
     with pytest.raises(ValueError, match=message):
-        GPT.from_huggingface(state, config=gpt_config("gpt2", SIZES[1]))
+        load(GPT, state, config=gpt_config("gpt2", SIZES[1]))
 
 
 def test_gpt_refuses_a_checkpoint_of_another_network(tmp_path):
@@ -148,12 +149,12 @@ def test_gpt_refuses_a_checkpoint_of_another_network(tmp_path):
     ]:
         (tmp_path / "config.json").write_text(json.dumps(settings | change))
         with pytest.raises(ValueError, match=message):
-            GPT.from_huggingface(tmp_path)
+            load(GPT, tmp_path)
 
 
 def test_gpt_says_where_it_looked_for_a_file(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"nothing\.safetensors"):
-        GPT.from_huggingface(tmp_path / "nothing.safetensors")
+        load(GPT, tmp_path / "nothing.safetensors")
 
 
 @pytest.mark.parametrize(
@@ -302,7 +303,7 @@ def test_gpt_compiles_to_the_same_logits():
         (lambda m: m.start(torch.zeros(3, 0, dtype=torch.long)), "empty"),
         (
             lambda m: m.start(torch.zeros(2, 4, dtype=torch.long), torch.tensor([0, 4])),
-            r"at least one token, got lengths \[0, 4\]",
+            r"lengths must be between 1 and the padded length 4, got \[0, 4\]",
         ),
         (lambda m: m.step(torch.zeros(2, 1, dtype=torch.long), None), r"got \(2, 1\)"),
         (

@@ -4,6 +4,7 @@ from torch import nn
 
 from lecturelib.layers.cells_searched import CELLS
 from lecturelib.layers.state import detach_state
+from lecturelib.models import load
 from lecturelib.models.recurrent_classifier import RecurrentClassifier, RecurrentClassifierConfig, RecurrentTagger
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 
@@ -24,7 +25,7 @@ def test_recurrent_lm_equals_torchs_lstm_between_embedding_and_output():
     torch.manual_seed(0)
     model = RecurrentLM(RecurrentLMConfig(vocab_size=6, embedding_dim=4, hidden_dim=5, num_layers=2))
     theirs = nn.LSTM(4, 5, num_layers=2, batch_first=True)
-    model.recurrent.load_torch(theirs)
+    load(model.recurrent, theirs)
     torch.testing.assert_close(model(TOKENS), model.output(theirs(model.embedding(TOKENS))[0]))
 
 
@@ -39,7 +40,7 @@ def test_classifier_reads_the_last_real_states_of_the_top_layer():
     torch.manual_seed(0)
     model = RecurrentClassifier(CONFIG)
     theirs = nn.LSTM(4, 5, num_layers=2, bidirectional=True, batch_first=True)
-    model.recurrent.load_torch(theirs)
+    load(model.recurrent, theirs)
     logits = model(TOKENS, torch.tensor([6, 4]))
     for row, length in enumerate((6, 4)):
         _, (h, _) = theirs(model.embedding(TOKENS[row : row + 1, :length]))

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 from lecturelib.layers.recurrent import reverse_sequences
+from lecturelib.models import load
 from lecturelib.models.cho_seq2seq import CHO2014, ChoSeq2Seq, ChoSeq2SeqConfig
 from lecturelib.models.seq2seq import SUTSKEVER2014, Seq2Seq, Seq2SeqConfig
 
@@ -28,8 +29,8 @@ def test_seq2seq_equals_two_torch_lstms_joined_by_the_state():
     torch.manual_seed(0)
     encoder, decoder = (nn.LSTM(8, 8, num_layers=2, batch_first=True) for _ in range(2))
     model = Seq2Seq(CONFIG)
-    model.encoder.load_torch(encoder)
-    model.decoder.load_torch(decoder)
+    load(model.encoder, encoder)
+    load(model.decoder, decoder)
     logits = model(SOURCE, LENGTHS, TARGET)
     for row in range(3):
         words = SOURCE[row : row + 1, : LENGTHS[row]].flip(1)
@@ -43,7 +44,7 @@ def test_cho_follows_the_paper_with_torchs_gru():
     config = ChoSeq2SeqConfig(source_vocab_size=11, target_vocab_size=13, embedding_dim=5, hidden_dim=7, maxout_dim=6)
     encoder, decoder = nn.GRU(5, 7, batch_first=True), nn.GRUCell(12, 7)
     model = ChoSeq2Seq(config)
-    model.encoder.load_torch(encoder)
+    load(model.encoder, encoder)
     model.decoder.cells[0].load_state_dict(decoder.state_dict())
     logits = model(SOURCE, LENGTHS, TARGET)
     for row in range(3):

@@ -8,6 +8,7 @@ from torch.testing import assert_close
 
 from lecturelib.evaluation.cost import count_flops, count_parameters
 from lecturelib.layers import MultiHeadAttention, WindowBias, attention_weights
+from lecturelib.models import load
 from lecturelib.models.swin import SWIN_BASE, SWIN_LARGE, SWIN_SMALL, SWIN_TINY, Swin, SwinConfig
 from lecturelib.models.swin_v2 import SWIN_V2_TINY, CosineWindowBias, SwinV2, SwinV2Config, log_offsets
 
@@ -107,15 +108,15 @@ def assert_same_gradients(ours, theirs, load, images):
 @pytest.mark.parametrize("sizes", SIZES)
 def test_swin_matches_transformers_in_logits_and_gradients(kind, sizes):
     theirs, (model, config) = huggingface(kind, sizes), ours_and_config(kind, sizes)
-    ours = model.from_huggingface(theirs.state_dict(), config).eval()
+    ours = load(model, theirs.state_dict(), config).eval()
     images = torch.randn(2, 3, sizes["image_size"], sizes["image_size"])
-    assert_same_gradients(ours, theirs, lambda grads: model.from_huggingface(grads, config), images)
+    assert_same_gradients(ours, theirs, lambda grads: load(model, grads, config), images)
 
 
 @pytest.mark.parametrize("size", [(24, 40), (35, 33), (41, 26)])  # tiled by windows; odd pixels; padded windows
 def test_swin_matches_transformers_at_other_sizes_of_picture(kind, size):
     theirs, (model, config) = huggingface(kind, SIZES[0]), ours_and_config(kind, SIZES[0])
-    ours = model.from_huggingface(theirs.state_dict(), config).eval()
+    ours = load(model, theirs.state_dict(), config).eval()
     images = torch.randn(2, 3, *size)
     assert_close(ours(images), theirs(images).logits, atol=1e-4, rtol=1e-4)
 
@@ -123,7 +124,7 @@ def test_swin_matches_transformers_at_other_sizes_of_picture(kind, size):
 def test_swin_matches_transformers_on_pictures_larger_than_its_own(kind):
     sizes = SIZES[0] | {"image_size": 16}  # grids of 8 × 8 and 4 × 4: the second is one window
     theirs, (model, config) = huggingface(kind, sizes), ours_and_config(kind, sizes)
-    ours = model.from_huggingface(theirs.state_dict(), config).eval()
+    ours = load(model, theirs.state_dict(), config).eval()
     images = torch.randn(2, 3, 32, 40)
     assert_close(ours(images), theirs(images).logits, atol=1e-4, rtol=1e-4)
 
@@ -131,9 +132,9 @@ def test_swin_matches_transformers_on_pictures_larger_than_its_own(kind):
 @pytest.mark.parametrize("sizes", SIZES)
 def test_swin_matches_timm_in_logits_and_gradients(timm, kind, sizes):
     theirs, (model, config) = timm_model(timm, kind, sizes), ours_and_config(kind, sizes)
-    ours = model.from_timm(theirs.state_dict(), config).eval()
+    ours = load(model, theirs.state_dict(), config).eval()
     images = torch.randn(2, 3, sizes["image_size"], sizes["image_size"])
-    assert_same_gradients(ours, theirs, lambda grads: model.from_timm(grads, config), images)
+    assert_same_gradients(ours, theirs, lambda grads: load(model, grads, config), images)
 
 
 @pytest.mark.parametrize("size", [(16, 16), (16, 32)])  # grids of 8 × 8 and 4 × 4, of 8 × 16 and 4 × 8
@@ -141,7 +142,7 @@ def test_swin_windows_shrink_to_the_grid_as_in_timm(timm, kind, size):
     sizes = SIZES[0] | {"image_size": size, "window": 8}
     theirs, (model, config) = timm_model(timm, kind, sizes), ours_and_config(kind, sizes)
     assert config.stage_window(1) == (4, size[1] // 4)
-    ours = model.from_timm(theirs.state_dict(), config).eval()
+    ours = load(model, theirs.state_dict(), config).eval()
     images = torch.randn(2, 3, *size)
     assert_close(ours(images), theirs(images), atol=1e-4, rtol=1e-4)
 
@@ -150,17 +151,17 @@ def test_swin_v2_measures_offsets_in_the_window_of_pretraining(timm):
     sizes = SIZES[0]
     theirs = timm_model(timm, "swin-v2", sizes, pretrained_window_sizes=(3, 2))
     _, config = ours_and_config("swin-v2", sizes, pretrained_window=(3, 2))
-    ours = SwinV2.from_timm(theirs.state_dict(), config).eval()
+    ours = load(SwinV2, theirs.state_dict(), config).eval()
     images = torch.randn(2, 3, 32, 32)
     assert_close(ours(images), theirs(images), atol=1e-4, rtol=1e-4)
-    other = SwinV2.from_timm(theirs.state_dict(), dataclasses.replace(config, pretrained_window=None)).eval()
+    other = load(SwinV2, theirs.state_dict(), dataclasses.replace(config, pretrained_window=None)).eval()
     assert not torch.allclose(other(images), theirs(images), atol=1e-3)
 
 
 def test_swin_reads_sizes_from_a_folder(kind, tmp_path):
     theirs, (model, config) = huggingface(kind, SIZES[1]), ours_and_config(kind, SIZES[1])
     theirs.save_pretrained(tmp_path)
-    ours = model.from_huggingface(tmp_path).eval()
+    ours = load(model, tmp_path).eval()
     assert ours.config == config
     images = torch.randn(2, 3, 24, 24)
     assert_close(ours(images), theirs(images).logits, atol=1e-4, rtol=1e-4)
@@ -170,9 +171,9 @@ def test_swin_names_what_does_not_fit(kind):
     state, (model, config) = dict(huggingface(kind, SIZES[0]).state_dict()), ours_and_config(kind, SIZES[0])
     state["classifier.extra"] = state.pop("classifier.bias")
     with pytest.raises(ValueError, match=r"missing .*: classifier\.bias; not known .*: classifier\.extra"):
-        model.from_huggingface(state, config)
+        load(model, state, config)
     with pytest.raises(ValueError, match="pass config="):
-        model.from_huggingface(state)
+        load(model, state)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from torch import nn
 from torch.testing import assert_close
 
 from lecturelib.layers import LearnedPositions, attention_weights
+from lecturelib.models import load
 from lecturelib.models.transformer import (
     TRANSFORMER_BASE,
     TRANSFORMER_BIG,
@@ -45,7 +46,7 @@ def test_transformer_matches_torch(wiring):
     encoder = [nn.TransformerEncoderLayer(*sizes, batch_first=True, norm_first=norm_first) for _ in range(2)]
     decoder = [nn.TransformerDecoderLayer(*sizes, batch_first=True, norm_first=norm_first) for _ in range(2)]
     for mine, yours in zip((*ours.encoder, *ours.decoder), (*encoder, *decoder), strict=True):
-        mine.load_torch(yours)
+        load(mine, yours)
     source, target = inputs()
     padding = torch.arange(SOURCE) >= LENGTHS[:, None]
 

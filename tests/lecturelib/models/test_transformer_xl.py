@@ -179,7 +179,10 @@ def test_transformer_xl_preset_has_the_size_of_the_paper():
     [
         (lambda: TransformerXLConfig(**{**SMALL, "memory_len": -1}), "memory_len must be 0 or more, got -1"),
         (lambda: build().start(torch.zeros(2, 0, dtype=torch.long)), "empty"),
-        (lambda: build().start(torch.zeros(2, 3, dtype=torch.long), torch.tensor([0, 3])), "at least one token"),
+        (
+            lambda: build().start(torch.zeros(2, 3, dtype=torch.long), torch.tensor([0, 3])),
+            "between 1 and the padded length 3",
+        ),
         (
             lambda: build().step(torch.tensor([1]), build().start(torch.zeros(2, 3, dtype=torch.long))[1]),
             r"tokens must be \(2,\).*got \(1,\)",

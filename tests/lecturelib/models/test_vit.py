@@ -7,6 +7,7 @@ from torch.testing import assert_close
 
 from lecturelib.evaluation.cost import count_flops, count_parameters
 from lecturelib.layers import attention_weights
+from lecturelib.models import load
 from lecturelib.models.deit import (
     DEIT_BASE,
     DEIT_SMALL,
@@ -108,14 +109,14 @@ def assert_same_gradients(ours, theirs, load, inputs):
 def test_vit_matches_transformers_in_logits_and_gradients(sizes):
     theirs = huggingface(sizes, "ViTForImageClassification", "ViTConfig")
     config = ViTConfig(**sizes, eps=1e-12)
-    ours = ViT.from_huggingface(theirs.state_dict(), config).eval()
-    assert_same_gradients(ours, theirs, lambda grads: ViT.from_huggingface(grads, config), images(sizes))
+    ours = load(ViT, theirs.state_dict(), config).eval()
+    assert_same_gradients(ours, theirs, lambda grads: load(ViT, grads, config), images(sizes))
 
 
 @pytest.mark.parametrize("size", [(16, 8), (20, 20), (8, 24)])
 def test_vit_matches_transformers_at_other_sizes_of_picture(size):
     theirs = huggingface(SIZES[0], "ViTForImageClassification", "ViTConfig")
-    ours = ViT.from_huggingface(theirs.state_dict(), ViTConfig(**SIZES[0], eps=1e-12)).eval()
+    ours = load(ViT, theirs.state_dict(), ViTConfig(**SIZES[0], eps=1e-12)).eval()
     inputs = images(SIZES[0], *size)
     want = theirs(inputs, interpolate_pos_encoding=True).logits
     assert_close(ours(inputs), want, atol=1e-5, rtol=1e-4)
@@ -126,7 +127,7 @@ def test_vit_matches_transformers_at_other_sizes_of_picture(size):
 def test_vit_reads_sizes_from_a_folder_and_gives_the_weights_of_transformers(tmp_path):
     theirs = huggingface(SIZES[1], "ViTForImageClassification", "ViTConfig", layer_norm_eps=1e-3)
     theirs.save_pretrained(tmp_path)
-    ours = ViT.from_huggingface(tmp_path).eval()
+    ours = load(ViT, tmp_path).eval()
     assert ours.config == ViTConfig(**SIZES[1], eps=1e-3)
     theirs.set_attn_implementation("eager")
     inputs = images(SIZES[1])
@@ -141,19 +142,19 @@ def test_vit_reads_sizes_from_a_folder_and_gives_the_weights_of_transformers(tmp
 def test_vit_matches_timm_in_logits_and_gradients(timm, sizes):
     theirs = timm_model(timm, "VisionTransformer", sizes)
     config = ViTConfig(**sizes)
-    ours = ViT.from_timm(theirs.state_dict(), config).eval()
-    assert_same_gradients(ours, theirs, lambda grads: ViT.from_timm(grads, config), images(sizes))
+    ours = load(ViT, theirs.state_dict(), config).eval()
+    assert_same_gradients(ours, theirs, lambda grads: load(ViT, grads, config), images(sizes))
 
 
 @pytest.mark.parametrize("sizes", SIZES)
 def test_distilled_deit_matches_transformers(sizes):
     theirs = huggingface(sizes, "DeiTForImageClassificationWithTeacher", "DeiTConfig")
     config = ViTConfig(**sizes, eps=1e-12)
-    ours = DeiT.from_huggingface(theirs.state_dict(), config).eval()
+    ours = load(DeiT, theirs.state_dict(), config).eval()
     inputs = images(sizes)
     want = theirs(inputs)
     assert_close(ours.both_heads(inputs), (want.cls_logits, want.distillation_logits), atol=1e-5, rtol=1e-4)
-    assert_same_gradients(ours, theirs, lambda grads: DeiT.from_huggingface(grads, config), inputs)
+    assert_same_gradients(ours, theirs, lambda grads: load(DeiT, grads, config), inputs)
     larger = images(sizes, 15 * sizes["patch_size"], 2 * sizes["patch_size"])
     want = theirs(larger, interpolate_pos_encoding=True).logits
     assert_close(ours(larger), want, atol=1e-5, rtol=1e-4)
@@ -163,11 +164,11 @@ def test_distilled_deit_matches_transformers(sizes):
 def test_plain_deit_matches_transformers(sizes, tmp_path):
     theirs = huggingface(sizes, "ViTForImageClassification", "ViTConfig")  # how the hub stores plain DeiTs
     config = ViTConfig(**sizes, eps=1e-12)
-    ours = DeiT.from_huggingface(theirs.state_dict(), config).eval()
+    ours = load(DeiT, theirs.state_dict(), config).eval()
     assert ours.distillation_head is None
-    assert_same_gradients(ours, theirs, lambda grads: DeiT.from_huggingface(grads, config), images(sizes))
+    assert_same_gradients(ours, theirs, lambda grads: load(DeiT, grads, config), images(sizes))
     theirs.save_pretrained(tmp_path)
-    from_folder = DeiT.from_huggingface(tmp_path).eval()
+    from_folder = load(DeiT, tmp_path).eval()
     assert from_folder.config == config
     inputs = images(sizes)
     assert_close(from_folder(inputs), theirs(inputs).logits, atol=1e-5, rtol=1e-4)
@@ -177,9 +178,9 @@ def test_plain_deit_matches_transformers(sizes, tmp_path):
 def test_deit_matches_timm(timm, name):
     theirs = timm_model(timm, name, SIZES[0])
     config = ViTConfig(**SIZES[0])
-    ours = DeiT.from_timm(theirs.state_dict(), config).eval()
+    ours = load(DeiT, theirs.state_dict(), config).eval()
     assert (ours.distillation_head is not None) == name.endswith("Distilled")
-    assert_same_gradients(ours, theirs, lambda grads: DeiT.from_timm(grads, config), images(SIZES[0]))
+    assert_same_gradients(ours, theirs, lambda grads: load(DeiT, grads, config), images(SIZES[0]))
 
 
 @pytest.mark.parametrize(
@@ -248,7 +249,7 @@ def test_vit_names_what_does_not_fit(spoil, message):
     state = dict(huggingface(SIZES[0], "ViTForImageClassification", "ViTConfig").state_dict())
     spoil(state)
     with pytest.raises(ValueError, match=message):
-        ViT.from_huggingface(state, ViTConfig(**SIZES[0]))
+        load(ViT, state, ViTConfig(**SIZES[0]))
 
 
 def test_vit_says_what_is_wrong():
@@ -260,7 +261,7 @@ def test_vit_says_what_is_wrong():
     with pytest.raises(ValueError, match=r"real numbers, .* got torch.uint8"):
         model(torch.zeros(2, 3, 12, 12, dtype=torch.uint8))
     with pytest.raises(ValueError, match="pass config="):
-        ViT.from_huggingface({})
+        load(ViT, {})
     with pytest.raises(ValueError, match="image_size of 13 × 13 pixels"):
         ViTConfig(**SIZES[0] | {"image_size": 13})
     with pytest.raises(ValueError, match=r"no distillation token; build it with DeiT\.distilled"):

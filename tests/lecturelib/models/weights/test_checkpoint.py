@@ -9,7 +9,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from lecturelib.models.huggingface import Entry, copy_weights, read_checkpoint, require_settings
+from lecturelib.models.weights.checkpoint import read_checkpoint
+from lecturelib.models.weights.layout import Entry, copy_weights, require_settings
 
 
 class HubError(OSError):
@@ -113,7 +114,7 @@ def test_copy_weights_refuses_whole_numbers():
 
 def test_read_checkpoint_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    with pytest.raises(ImportError, match="pip install huggingface_hub, or give the path"):
+    with pytest.raises(ImportError, match=r"pip install 'lecturelib\[hub\]', or give the path"):
         read_checkpoint("someone/small")
 
 

@@ -1,0 +1,166 @@
+"""Drawings: they agree with the models that they show, and nothing in them collides or is cut off."""
+
+import itertools
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from lecturelib.figures import diagrams
+from lecturelib.figures.diagrams import Diagram
+from lecturelib.figures.diagrams.canvas import Rect
+from lecturelib.figures.diagrams.parts import Box, Column
+from lecturelib.figures.diagrams.shapes import Shapes, watched
+
+from .diagram_examples import EXAMPLES
+
+PHONE = 340  # pixels that a column has on a phone of 390
+SMALLEST = 11  # pixels of text there
+
+
+@pytest.fixture(scope="module", params=EXAMPLES)
+def diagram(request):
+    return EXAMPLES[request.param]()
+
+
+def views(diagram):
+    return [diagram.wide, diagram.narrow]
+
+
+def overlap(a: Rect, b: Rect, slack: float = 0.5) -> bool:
+    return a.x < b.x + b.w - slack and b.x < a.x + a.w - slack and a.y < b.y + b.h - slack and b.y < a.y + a.h - slack
+
+
+def test_every_drawing_has_an_example():
+    drawings = {name for name in diagrams.__all__ if name.endswith("_diagram")}
+    assert {name.partition(" ")[0] for name in EXAMPLES} == drawings
+
+
+def test_every_parameter_is_in_one_box_and_every_named_module_exists(diagram):
+    assert diagram.problems() == []
+
+
+def test_shapes_are_what_the_model_gives(diagram):
+    """Every shape on a wire was asked of a measurement, and its letters stand for the sizes that were measured."""
+    claimed = {text for shapes in diagram.shapes for _, text in shapes.claims}
+    for view in views(diagram):
+        written = {words.text for words in view.canvas.words if words.style == "shape"}
+        assert written <= claimed
+    for shapes in diagram.shapes:
+        for path, text in shapes.claims:
+            pattern = re.escape(path).replace(r"\*", r"\d+")
+            found = {s for name, given in shapes.outputs.items() if re.fullmatch(pattern, name) for s in given}
+            sizes = tuple(shapes.letters.get(part) or int(part) for part in text.strip("()").split(", "))
+            assert not found or found == {sizes}
+
+
+def test_no_two_boxes_overlap(diagram):
+    for view in views(diagram):
+        for a, b in itertools.combinations(view.canvas.boxes, 2):
+            assert not overlap(a.rect, b.rect), (a, b)
+
+
+def test_words_fit_their_box_and_touch_nothing_else(diagram):
+    for view in views(diagram):
+        words = view.canvas.words
+        for line in words:
+            if line.inside is not None:
+                assert line.rect.x >= line.inside.x + 1, line
+                assert line.rect.w <= line.inside.w - 2, line
+                assert line.rect.y >= line.inside.y, line
+                assert line.rect.y + line.rect.h <= line.inside.y + line.inside.h + 0.5, line
+            else:
+                assert not [box for box in view.canvas.boxes if overlap(line.rect, box.rect)], line
+        for a, b in itertools.combinations(words, 2):
+            assert not overlap(a.rect, b.rect), (a, b)
+
+
+def test_wires_run_through_no_box_and_through_no_words(diagram):
+    for view in views(diagram):
+        for wire in view.canvas.wires:
+            for (x0, y0), (x1, y1) in itertools.pairwise(wire):
+                for step in range(41):
+                    x, y = x0 + (x1 - x0) * step / 40, y0 + (y1 - y0) * step / 40
+                    point = Rect(x - 0.5, y - 0.5, 1, 1)
+                    for box in view.canvas.boxes:
+                        assert not overlap(point, box.rect, slack=1.2), (wire, box)
+                    for words in view.canvas.words:
+                        assert not overlap(point, words.rect), (wire, words)
+
+
+def test_everything_lies_within_the_picture(diagram):
+    for view in views(diagram):
+        rects = [box.rect for box in view.canvas.boxes] + [words.rect for words in view.canvas.words]
+        rects += [Rect(x, y, 0, 0) for wire in view.canvas.wires for x, y in wire] + view.canvas.extents
+        for rect in rects:
+            assert rect.x >= 0, rect
+            assert rect.y >= 0, rect
+            assert rect.x + rect.w <= view.width, rect
+            assert rect.y + rect.h <= view.height, rect
+
+
+def test_text_is_readable_on_a_phone_and_on_a_page(diagram):
+    for view, width in ((diagram.narrow, PHONE), (diagram.wide, 640)):
+        smallest = min(words.size for words in view.canvas.words)
+        assert smallest * min(1, width / view.width) >= SMALLEST, view.width
+
+
+def test_diagram_carries_its_alt_text_and_asks_nobody_for_anything(diagram):
+    page = diagram._repr_html_()
+    assert page.count('role="img" aria-label="') == 2
+    assert diagram.alt in repr(diagram)
+    assert "currentColor" in page
+    assert not re.search(r"https?:|#fff|#000|<script| id=", page)
+
+
+def test_diagram_is_the_same_bytes_every_time():
+    for make in EXAMPLES.values():
+        torch.manual_seed(1)
+        first = make()._repr_html_()
+        torch.manual_seed(2)
+        assert make()._repr_html_() == first
+
+
+def two_layers():
+    return nn.Sequential(nn.Linear(3, 5), nn.Linear(5, 7))
+
+
+@pytest.mark.parametrize(
+    ("boxes", "problem"),
+    [
+        ([("0",)], "1.weight is in boxes {}"),
+        ([("0",), ("1",), ("1.bias",)], "1.bias is in boxes {'1': 2}"),
+        ([("0",), ("1",), ("2",)], "'2', which the model does not have"),
+        ([("0",), ("1.weight", "1.bias[0/2]")], "1.bias is in boxes {'0/2': 1}"),
+        ([("*",)], None),
+        ([("0",), ("1.weight[0/2]", "1.bias"), ("1.weight[1/2]",)], None),
+    ],
+)
+def test_a_drawing_that_disagrees_with_its_model_is_noticed(boxes, problem):
+    parts = [Box(f"part {number}", of=of) for number, of in enumerate(boxes)]
+    found = Diagram(
+        "Two linear layers, one after the other.", lambda narrow: Column(parts), {"": two_layers()}
+    ).problems()
+    assert any(problem in text for text in found) if problem else found == []
+
+
+def test_a_shape_that_differs_between_modules_is_refused():
+    model = two_layers()
+    with watched(model) as outputs:
+        model(torch.zeros(2, 3))
+    shapes = Shapes({"B": 2, "D": 5}, outputs)
+    assert shapes["0"] == "(B, D)"
+    assert shapes["1"] == "(B, 7)"
+    with pytest.raises(ValueError, match="expected one shape"):
+        shapes["*"]
+    with pytest.raises(ValueError, match="gave nothing"):
+        shapes["3"]
+
+
+def test_measuring_leaves_the_model_as_it_was():
+    model = two_layers().train()
+    with watched(model):
+        assert not model.training
+    assert model.training
+    assert not model[0]._forward_hooks
