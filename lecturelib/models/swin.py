@@ -59,12 +59,12 @@ class SwinConfig:
         return self.d_model * 2**stage
 
     def stage_grid(self, stage: int) -> tuple[int, int]:
-        """Rows and columns of a stage, in a picture of `image_size`."""
+        """Rows and columns of a stage, in an image of `image_size`."""
         height, width = pair(self.image_size)
         return height // self.patch_size // 2**stage, width // self.patch_size // 2**stage
 
     def stage_window(self, stage: int) -> Window:
-        """A stage's window: no larger than the grid that it has in a picture of `image_size`."""
+        """A stage's window: no larger than the grid that it has in an image of `image_size`."""
         rows, columns = self.stage_grid(stage)
         return min(self.window, rows), min(self.window, columns)
 
@@ -98,10 +98,10 @@ class PatchMerging(nn.Module):
 
 
 class Swin(nn.Module):
-    """Classify pictures by the mean of the last stage's patches.
+    """Classify images by the mean of the last stage's patches.
 
     Paper: Liu et al. 2021 [liu2021swin], Section 3.
-    Differs: nothing. Pictures may have any height and width: what patches, windows and merging do not cover is padded
+    Differs: nothing. Images may have any height and width: what patches, windows and merging do not cover is padded
     with zeros, as in the authors' detection code.
     """
 

@@ -143,12 +143,12 @@ class PatchMerging(nn.Module):
 
 
 class SwinV2(nn.Module):
-    """Classify pictures by the mean of the last stage's patches.
+    """Classify images by the mean of the last stage's patches.
 
     Paper: Liu et al. 2022 [liu2022swin], Section 3.
-    Differs: the extra norms that the paper's largest models have every few layers are left out. Pictures may have any
+    Differs: the extra norms that the paper's largest models have every few layers are left out. Images may have any
     height and width: what patches, windows and merging do not cover is padded with zeros. An axis that fits in one
-    window at `image_size` is not shifted in larger pictures either, as in the authors' code.
+    window at `image_size` is not shifted in larger images either, as in the authors' code.
     """
 
     def __init__(self, config: SwinV2Config) -> None:
@@ -188,7 +188,7 @@ def _block(config: SwinV2Config, stage: int, *, shifted: bool, rate: float) -> B
         width, num_heads, positions=CosineWindowBias(num_heads, window, pretrained_window=pretrained)
     )
     attention.key_proj = nn.Linear(width, width, bias=False)  # V2's keys have no bias
-    fits = [side <= config.window for side in config.stage_grid(stage)]  # in one window, in a picture of image_size
+    fits = [side <= config.window for side in config.stage_grid(stage)]  # in one window, in an image of image_size
     shift = (0 if fits[0] else window[0] // 2, 0 if fits[1] else window[1] // 2) if shifted else (0, 0)
     return Block(
         WindowAttention(attention, window, shift),
