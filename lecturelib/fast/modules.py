@@ -7,9 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lecturelib.layers.attention import MultiHeadAttention
+from lecturelib.layers.attention import Memory, MultiHeadAttention
 from lecturelib.layers.block import FeedForward
-from lecturelib.layers.cache import LayerCache
 from lecturelib.layers.windows import WindowAttention, partition_windows, shift_mask
 
 FUSE_UP_TO = 512  # a wider product takes so long that one call is no faster than three, and the copy is large
@@ -65,7 +64,7 @@ class PreparedWindows(WindowAttention):
         mask: Tensor | None = None,
         *,
         is_causal: bool = False,
-        cache: LayerCache | None = None,
+        cache: Memory | None = None,
     ) -> Tensor:
         """As the plain layer's."""
         rows, columns = x.shape[1:3]

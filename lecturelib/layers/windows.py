@@ -4,8 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.cache import LayerCache
+from lecturelib.layers.attention import Memory, MultiHeadAttention
 
 Window = tuple[int, int]
 
@@ -129,7 +128,7 @@ class WindowAttention(nn.Module):
         mask: Tensor | None = None,
         *,
         is_causal: bool = False,
-        cache: LayerCache | None = None,
+        cache: Memory | None = None,
     ) -> Tensor:
         """Self-attention only: patches of a window attend to each other."""
         if key is not None or value is not None or mask is not None or is_causal or cache is not None:
