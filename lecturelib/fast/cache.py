@@ -1,5 +1,8 @@
 """A key-value cache with room to grow, so that a step copies nothing that is already there."""
 
+from dataclasses import dataclass, field, fields, replace
+from typing import Self
+
 import torch
 from torch import Tensor
 
@@ -16,6 +19,7 @@ class Room:
         self.tensor, self.filled = tensor, filled
 
 
+@dataclass(kw_only=True)
 class RoomyCache(KeyValueCache):
     """As `KeyValueCache`, a value that never changes; but caches that follow one another share their tensors.
 
@@ -23,27 +27,24 @@ class RoomyCache(KeyValueCache):
     because both branches want the same place.
     """
 
-    def __init__(self, *, max_len: int | None = None, absent: Tensor | None = None) -> None:
-        super().__init__(max_len=max_len, absent=absent)
-        self.rooms: dict[str, Room] = {}
+    rooms: dict[str, Room] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cache: KeyValueCache) -> "RoomyCache":
         """A plain cache with room; one that has room already as it is."""
         if isinstance(cache, cls):
             return cache
-        return cls._like(cache, cache.absent)
+        parts = {part.name: getattr(cache, part.name) for part in fields(cache)}
+        return cls(**parts | {"entries": dict(cache.entries)})
 
-    def extend(self, num_tokens: int, batch: int) -> "RoomyCache":
+    def extend(self, num_tokens: int, batch: int) -> Self:
         """The cache of a step that reads `num_tokens` more tokens in each of `batch` rows."""
-        following = self._like(super().extend(num_tokens, batch), self.absent)
-        following.rooms = dict(self.rooms)
-        return following
+        return replace(super().extend(num_tokens, batch), rooms=dict(self.rooms))
 
-    def select(self, index: Tensor) -> "RoomyCache":
+    def select(self, index: Tensor) -> Self:
         """Take the rows `index` of every layer, with a little room after what is filled."""
         absent = None if self.absent is None else self.absent.index_select(0, index)
-        chosen = self._like(self, absent)
+        chosen = replace(self, absent=absent, entries={}, rooms={})
         for name, (keys, values) in self.entries.items():
             if name not in self.rooms:  # it does not grow
                 chosen.entries[name] = keys.index_select(0, index), values.index_select(0, index)
@@ -75,12 +76,6 @@ class RoomyCache(KeyValueCache):
         keys, values = room.tensor.narrow(-2, 0, self.length).unbind()
         self.entries[name] = keys, values
         return keys, values
-
-    @classmethod
-    def _like(cls, cache: KeyValueCache, absent: Tensor | None) -> "RoomyCache":
-        same = cls(max_len=cache.max_len, absent=absent)
-        same.length, same.num_new, same.entries = cache.length, cache.num_new, dict(cache.entries)
-        return same
 
 
 class RoomyLayer(LayerCache):

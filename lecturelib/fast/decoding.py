@@ -15,7 +15,8 @@ from lecturelib.fast.cache import RoomyCache
 from lecturelib.fast.modules import FUSE_UP_TO, joined_projections
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import Activation, Block, FeedForward, PostNorm, PreNorm
-from lecturelib.models.gpt import GPT, GPTState
+from lecturelib.layers.cache import KeyValueCache
+from lecturelib.models.gpt import GPT
 
 PLAIN_PARTS = {Block, MultiHeadAttention, FeedForward, PreNorm, PostNorm, nn.Linear, nn.LayerNorm, nn.Dropout}
 
@@ -100,15 +101,15 @@ class PreparedGPT(GPT):
     one_token: OneTokenBlocks
 
     @torch.no_grad()
-    def step(self, tokens: Tensor, state: GPTState) -> tuple[Tensor, GPTState]:
+    def step(self, tokens: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
         """As the plain model's, also from a state of the plain model."""
-        cache = RoomyCache.of(state.cache)
+        cache = RoomyCache.of(state)
         if tokens.dim() != 1 or torch.is_autocast_enabled(tokens.device.type):
-            return super().step(tokens, GPTState(cache))
+            return super().step(tokens, cache)
         self._check(tokens[:, None])
         cache = cache.extend(1, len(tokens))
         x = self._embed(tokens[:, None], cache.positions(tokens.device)).squeeze(1)  # (B, D)
-        return self.head(self.final_norm(self.one_token.read(x, cache))), GPTState(cache)
+        return self.head(self.final_norm(self.one_token.read(x, cache))), cache
 
 
 def _look_up(name: str, block: Any) -> _Layer:

@@ -2,12 +2,22 @@
 
 import math
 from collections.abc import Callable
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.cache import LayerCache
+from lecturelib.layers.checks import check_heads
+
+
+class Memory(Protocol):
+    """What attention asks of a cache: tokens read before, to append new keys and values, to keep what does not grow."""
+
+    @property
+    def length(self) -> int: ...
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]: ...
+    def keep(self, project: Callable[[], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]: ...
 
 
 def dot_product_attention(
@@ -106,16 +116,10 @@ def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
     if mask is None:
         return
     if mask.dtype != torch.bool and not mask.is_floating_point():
-        raise ValueError(
-            f"mask must be boolean (True = may attend) or a float bias added to the scores, got {mask.dtype}; "
-            "a 0/1 integer mask becomes one with mask.bool()"
-        )
+        raise ValueError(f"mask must be boolean (True = may attend) or a float bias, got {mask.dtype}; try mask.bool()")
     want = (*batch_shape, query.shape[-2], key.shape[-2])
-    try:
-        fits = torch.broadcast_shapes(mask.shape, want) == want
-    except RuntimeError:
-        fits = False
-    if not fits:
+    sides = zip(reversed(mask.shape), reversed(want), strict=False)
+    if mask.dim() > len(want) or any(given not in (1, side) for given, side in sides):
         raise ValueError(f"mask of shape {tuple(mask.shape)} does not broadcast to the scores' shape {want}")
 
 
@@ -139,7 +143,7 @@ class AttentionPositions(nn.Module):
     adds_values = False  # whether `values` has something to give, which asks for the weights
 
     def turn(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Mark queries or keys (B, H, T, Dh) with their positions (T,), before any cache keeps them."""
+        """Mark queries or keys (B, H, T, Dh) with their positions (T,), before a cache keeps them."""
         return heads
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor | None:
@@ -149,11 +153,6 @@ class AttentionPositions(nn.Module):
     def values(self, weights: Tensor) -> Tensor:
         """What to add to the averaged values, from the weights: (B, H, Tq, Tk) -> (B, H, Tq, Dh)."""
         raise NotImplementedError
-
-
-def query_positions(query: Tensor, key: Tensor) -> Tensor:
-    """Where the queries stand: at the last Tq of the Tk keys. Shapes: -> (Tq,)"""
-    return torch.arange(key.shape[-2] - query.shape[-2], key.shape[-2], device=query.device)
 
 
 class MultiHeadAttention(Attention):
@@ -188,10 +187,7 @@ class MultiHeadAttention(Attention):
                 f"positions must be a part for attention, such as RotaryPositions, got {type(positions).__name__}; "
                 "sinusoidal and learned positions are added to the embeddings instead"
             )
-        if d_model < 1 or num_heads < 1 or d_model % num_heads:
-            raise ValueError(
-                f"num_heads must divide d_model, both at least 1, got d_model={d_model} and num_heads={num_heads}"
-            )
+        check_heads(d_model, num_heads, "MultiHeadAttention")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must be in [0, 1), got {dropout}")
         kv_dim = d_model if kv_dim is None else kv_dim
@@ -212,7 +208,7 @@ class MultiHeadAttention(Attention):
         *,
         is_causal: bool = False,
         need_weights: bool = False,
-        cache: LayerCache | None = None,
+        cache: Memory | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Self-attention with `query` alone, cross-attention with a `key` (and a `value`, else the key again).
 
@@ -245,9 +241,8 @@ class MultiHeadAttention(Attention):
             k, v = cache.append(k, v)
         if mask is not None and mask.dim() == 3:
             mask = mask.unsqueeze(1)  # (B, 1, Tq, Tk)
-        heads, weights = self.attend(
-            q, k, v, mask, is_causal=is_causal, need_weights=need_weights or bool(self.watchers)
-        )
+        wanted = need_weights or bool(self.watchers)
+        heads, weights = self.attend(q, k, v, mask, is_causal=is_causal, need_weights=wanted)
         if weights is not None:
             self.show(weights)
         out = self.out_proj(heads.transpose(1, 2).flatten(2))  # (B, Tq, D)
@@ -260,9 +255,8 @@ class MultiHeadAttention(Attention):
         dropout = self.dropout if self.training else 0.0
         bias = None if self.positions is None else self.positions.scores(q, k)
         if bias is not None:
-            bias = bias.to(q.dtype)
             bias = bias.contiguous().unsqueeze(0) if bias.dim() == 3 else bias  # what the fused kernel takes
-            mask = combine_masks(bias, mask)  # (1 or B, H, Tq, Tk)
+            mask = combine_masks(bias.to(q.dtype), mask)  # (1 or B, H, Tq, Tk)
         if self.positions is not None and self.positions.adds_values:
             _, weights = dot_product_attention(q, k, v, mask, is_causal=is_causal, need_weights=True)
             dropped = F.dropout(weights, dropout)
@@ -285,8 +279,6 @@ class MultiHeadAttention(Attention):
         for name, tensor, width in zip(("query", "key", "value"), (query, key, value), widths, strict=True):
             if tensor.dim() != 3 or tensor.shape[-1] != width:
                 raise ValueError(f"{name} must be (batch, length, {width}), got {tuple(tensor.shape)}")
+        lengths = f"{query.shape[1]} queries and {key.shape[1]} keys"
         if self.positions is not None and query.shape[1] > key.shape[1]:
-            raise ValueError(
-                f"with a positions part the queries are the last of the keys, got {query.shape[1]} queries and "
-                f"{key.shape[1]} keys"
-            )
+            raise ValueError(f"with a positions part the queries are the last of the keys, got {lengths}")

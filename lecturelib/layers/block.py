@@ -7,15 +7,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.cache import LayerCache
+from lecturelib.layers.attention import Memory
 
 Activation = Callable[..., Tensor]
-
-ACTIVATIONS: dict[str, Activation] = {
-    "relu": torch.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-}
+GELU_TANH = partial(F.gelu, approximate="tanh")
+ACTIVATIONS: dict[str, Activation] = {"relu": torch.relu, "gelu": F.gelu, "gelu_tanh": GELU_TANH}
 
 
 def find_activation(name: str) -> Activation:
@@ -74,8 +70,8 @@ class Wiring(nn.Module):
         self.branch = branch
 
     def enter(self, x: Tensor) -> Tensor:
-        """What the sublayer reads."""
-        raise NotImplementedError
+        """What the sublayer reads: the stream as it is, or normalised."""
+        return x
 
     def join(self, x: Tensor, out: Tensor) -> Tensor:
         """The stream after the sublayer's output has been added."""
@@ -88,8 +84,8 @@ class Wiring(nn.Module):
 
     @staticmethod
     def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:
-        """What must follow the last block of a stack that is wired so."""
-        raise NotImplementedError
+        """What must follow the last block of a stack that is wired so: a norm, if the stream itself never had one."""
+        return nn.LayerNorm(d_model, eps=eps)
 
 
 class PreNorm(Wiring):
@@ -107,11 +103,6 @@ class PreNorm(Wiring):
         """The stream plus the output, not normalised."""
         return x + self.through_branch(out)
 
-    @staticmethod
-    def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:
-        """A norm, because the stream was never normalised."""
-        return nn.LayerNorm(d_model, eps=eps)
-
 
 class PostNorm(Wiring):
     """Normalise the stream after every addition: norm(x + f(x)).
@@ -119,10 +110,6 @@ class PostNorm(Wiring):
     Paper: Vaswani et al. 2017 [vaswani2017attention], Section 3.1; GPT-1 and BERT are wired so.
     Differs: nothing.
     """
-
-    def enter(self, x: Tensor) -> Tensor:
-        """The stream as it is."""
-        return x
 
     def join(self, x: Tensor, out: Tensor) -> Tensor:
         """The sum, normalised."""
@@ -164,16 +151,10 @@ class Block(nn.Module):
         mask: Tensor | None = None,
         *,
         is_causal: bool = False,
-        cache: LayerCache | None = None,
+        cache: Memory | None = None,
         memory: Tensor | None = None,
     ) -> Tensor:
-        """Arguments as those of `MultiHeadAttention`, and one more.
-
-        Args:
-            memory: (B, M, D) the stream at M earlier tokens, read with x but not written (segment recurrence)
-
-        Shapes: x (B, T, D) -> (B, T, D)
-        """
+        """Arguments as those of `MultiHeadAttention`; `memory` (B, M, D) is read with x (B, T, D) but not written."""
         around = self.mixer_wiring
         key = None if memory is None else around.enter(torch.cat((memory, x), dim=1))  # (B, M + T, D)
         x = around.join(x, self.mixer(around.enter(x), key, mask=mask, is_causal=is_causal, cache=cache))

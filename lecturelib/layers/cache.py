@@ -1,15 +1,16 @@
 """The key-value cache: what every attention layer of a decoder remembers of the tokens it has read."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-KeysValues = tuple[Tensor, Tensor]
-"""Keys and values of one attention layer, (B, H, T, Dh) each."""
+KeysValues = tuple[Tensor, Tensor]  # of one attention layer, (B, H, T, Dh) each
 
 
+@dataclass(kw_only=True)
 class KeyValueCache:
     """The keys and values of every attention layer, so that a step reads only its new token.
 
@@ -23,18 +24,15 @@ class KeyValueCache:
     are in Pope et al. 2023 [pope2023efficiently].
     Differs: nothing.
 
-    Args:
-        max_len: most tokens a row may hold; no limit when left out
-        absent: (B,) empty places before each row's first token; none when left out
     """
 
-    def __init__(self, *, max_len: int | None = None, absent: Tensor | None = None) -> None:
-        self.max_len, self.absent = max_len, absent
-        self.length = 0  # tokens read, the newest included
-        self.num_new = 0  # of those, read in this step
-        self.entries: dict[str, KeysValues] = {}
+    max_len: int | None = None  # most tokens a row may hold, absent ones included
+    absent: Tensor | None = None  # (B,), None when there are none
+    length: int = 0  # tokens read, the newest included
+    num_new: int = 0  # of those, read in this step
+    entries: dict[str, KeysValues] = field(default_factory=dict)  # by the layer's name
 
-    def extend(self, num_tokens: int, batch: int) -> "KeyValueCache":
+    def extend(self, num_tokens: int, batch: int) -> Self:
         """The cache of a step that reads `num_tokens` more tokens in each of `batch` rows."""
         length = self.length + num_tokens
         if self.max_len is not None and length > self.max_len:
@@ -42,14 +40,9 @@ class KeyValueCache:
                 f"the cache holds {self.length} tokens and {num_tokens} more do not fit in max_len={self.max_len}; "
                 "generate fewer tokens, or start again from the last part of the text"
             )
-        for keys, _ in self.entries.values():
-            if len(keys) != batch:
-                raise ValueError(
-                    f"the state has {len(keys)} rows but {batch} tokens came; one token for each row is needed"
-                )
-        following = KeyValueCache(max_len=self.max_len, absent=self.absent)
-        following.length, following.num_new, following.entries = length, num_tokens, dict(self.entries)
-        return following
+        for rows in {len(keys) for keys, _ in self.entries.values()} - {batch}:
+            raise ValueError(f"the state has {rows} rows but {batch} tokens came; one token for each row is needed")
+        return replace(self, length=length, num_new=num_tokens, entries=dict(self.entries))
 
     def positions(self, device: torch.device) -> Tensor:
         """Where the newest tokens stand in their texts: (T,), or (B, T) when rows differ; an absent one at 0."""
@@ -67,17 +60,11 @@ class KeyValueCache:
         mask = keys <= keys[self.length - self.num_new :, None]  # (T, Tk)
         return mask if self.absent is None else mask & (keys >= self.absent[:, None])[:, None]  # (B, T, Tk)
 
-    def select(self, index: Tensor) -> "KeyValueCache":
+    def select(self, index: Tensor) -> Self:
         """Take the rows `index` (reordered, repeated or dropped) of every layer, as beam search needs."""
-        chosen = KeyValueCache(
-            max_len=self.max_len, absent=None if self.absent is None else self.absent.index_select(0, index)
-        )
-        chosen.length, chosen.num_new = self.length, self.num_new
-        chosen.entries = {
-            name: (keys.index_select(0, index), values.index_select(0, index))
-            for name, (keys, values) in self.entries.items()
-        }
-        return chosen
+        absent = None if self.absent is None else self.absent.index_select(0, index)
+        entries = {name: (k.index_select(0, index), v.index_select(0, index)) for name, (k, v) in self.entries.items()}
+        return replace(self, absent=absent, entries=entries)
 
     def __getitem__(self, layer: int) -> "LayerCache":
         return LayerCache(self, str(layer))

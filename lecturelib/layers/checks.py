@@ -10,9 +10,8 @@ def ends(values: Tensor) -> tuple[int, int] | None:
     A look is free on the CPU; it is a stop on a GPU, and impossible where tensors have no values: on `meta`, while
     compiling, exporting or faking, and under `torch.vmap`.
     """
-    if torch.compiler.is_compiling() or type(values) is not Tensor or values.device.type != "cpu":
-        return None
-    if values.numel() == 0:
+    is_plain = type(values) is Tensor and values.device.type == "cpu"
+    if torch.compiler.is_compiling() or not is_plain or values.numel() == 0:
         return None
     try:
         low, high = values.aminmax()
@@ -22,15 +21,9 @@ def ends(values: Tensor) -> tuple[int, int] | None:
 
 
 def check_tokens(tokens: Tensor, vocab_size: int, name: str = "tokens", *, batch: int | None = None) -> None:
-    """Raise unless `tokens` is a (batch, length) tensor of ids below `vocab_size`.
+    """Raise unless `tokens` is a (batch, length) tensor of ids below `vocab_size`, with `batch` rows where that is set.
 
-    The ids themselves are looked at only on the CPU and outside the compiler: elsewhere it would cost a stop.
-
-    Args:
-        tokens: what the caller gave
-        vocab_size: one more than the largest id
-        name: what the caller calls it
-        batch: how many rows it must have, when that is settled by another argument
+    The ids themselves are looked at only where that is free; see `ends`.
     """
     if tokens.dim() != 2 or (batch is not None and tokens.shape[0] != batch):
         rows = "batch" if batch is None else batch
@@ -49,10 +42,7 @@ def check_ids(tokens: Tensor, vocab_size: int, name: str = "tokens") -> None:
 
 
 def check_lengths(lengths: Tensor, batch: int, length: int, name: str = "lengths", *, shortest: int = 0) -> None:
-    """Raise unless `lengths` holds, for each row, how many of its `length` steps are real: `shortest` or more.
-
-    Like ids, they are looked at only where that costs no stop.
-    """
+    """Raise unless `lengths` holds, for each row, how many of its `length` steps are real: `shortest` or more."""
     if lengths.shape != (batch,) or lengths.is_floating_point():
         raise ValueError(f"{name} must be ({batch},) integers, got {lengths.dtype} {tuple(lengths.shape)}")
     found = ends(lengths)
@@ -72,5 +62,5 @@ def check_config(config: object, *, sizes: tuple[str, ...], dropout: tuple[str, 
 
 def check_heads(d_model: int, num_heads: int, owner: str) -> None:
     """Raise unless the heads divide the width; `owner` is whose numbers they are."""
-    if num_heads < 1 or d_model % num_heads:
+    if d_model < 1 or num_heads < 1 or d_model % num_heads:
         raise ValueError(f"{owner}: num_heads must divide d_model, got d_model={d_model} and num_heads={num_heads}")

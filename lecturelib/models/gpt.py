@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import AttentionPositions, MultiHeadAttention
-from lecturelib.layers.block import WIRINGS, Block, FeedForward
+from lecturelib.layers.block import GELU_TANH, WIRINGS, Block, FeedForward
 from lecturelib.layers.cache import KeyValueCache, align_right
 from lecturelib.layers.checks import check_config, check_heads, check_lengths, check_tokens
 from lecturelib.layers.positions.added import LearnedPositions
@@ -41,17 +41,6 @@ GPT2_SMALL = GPTConfig(vocab_size=50_257, max_len=1024, d_model=768, num_heads=1
 GPT2_MEDIUM = GPTConfig(vocab_size=50_257, max_len=1024, d_model=1024, num_heads=16, num_layers=24)
 GPT2_LARGE = GPTConfig(vocab_size=50_257, max_len=1024, d_model=1280, num_heads=20, num_layers=36)
 GPT2_XL = GPTConfig(vocab_size=50_257, max_len=1024, d_model=1600, num_heads=25, num_layers=48)
-
-
-@dataclass(frozen=True)
-class GPTState:
-    """The keys and values of the tokens read so far."""
-
-    cache: KeyValueCache
-
-    def select(self, index: Tensor) -> "GPTState":
-        """Take the rows `index` of the batch."""
-        return GPTState(self.cache.select(index))
 
 
 class GPT(nn.Module):
@@ -87,7 +76,7 @@ class GPT(nn.Module):
                 MultiHeadAttention(
                     d_model, config.num_heads, dropout=config.dropout, positions=positions if in_attention else None
                 ),
-                FeedForward(d_model, config.d_ff or 4 * d_model, activation=partial(F.gelu, approximate="tanh")),
+                FeedForward(d_model, config.d_ff or 4 * d_model, activation=GELU_TANH),
                 partial(wiring, d_model, dropout=config.dropout),
             )
             for _ in range(config.num_layers)
@@ -128,7 +117,7 @@ class GPT(nn.Module):
         return F.linear(x, self.token_embedding.weight)
 
     @torch.no_grad()
-    def start(self, prompt: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, GPTState]:
+    def start(self, prompt: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, KeyValueCache]:
         """Read the prompts at once; give the logits of what follows each, and the state to go on from.
 
         Args:
@@ -147,23 +136,23 @@ class GPT(nn.Module):
         return self._read(prompt, KeyValueCache(max_len=self.max_len, absent=absent))
 
     @torch.no_grad()
-    def step(self, tokens: Tensor, state: GPTState) -> tuple[Tensor, GPTState]:
+    def step(self, tokens: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
         """Read one more token in every row.
 
         Shapes: tokens (B,) -> logits of the next one (B, V), state
         """
         if tokens.dim() != 1:
             raise ValueError(f"tokens must be (batch,) token ids, one for each row, got {tuple(tokens.shape)}")
-        return self._read(tokens[:, None], state.cache)
+        return self._read(tokens[:, None], state)
 
-    def _read(self, tokens: Tensor, cache: KeyValueCache) -> tuple[Tensor, GPTState]:
+    def _read(self, tokens: Tensor, cache: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
         """Run new tokens (B, T) through the blocks, after those in the cache; -> logits of what follows (B, V)."""
         self._check(tokens)
         cache = cache.extend(tokens.shape[1], len(tokens))
         x, mask = self._embed(tokens, cache.positions(tokens.device)), cache.mask(tokens.device)
         for layer, block in enumerate(self.blocks):
             x = block(x, mask, cache=cache[layer])
-        return self.head(self.final_norm(x[:, -1])), GPTState(cache)
+        return self.head(self.final_norm(x[:, -1])), cache
 
     def _embed(self, tokens: Tensor, where: Tensor) -> Tensor:
         x = self.token_embedding(tokens)  # (B, T, D)

@@ -109,18 +109,9 @@ class ResPostNorm(Wiring):
     Differs: nothing.
     """
 
-    def enter(self, x: Tensor) -> Tensor:
-        """The stream as it is."""
-        return x
-
     def join(self, x: Tensor, out: Tensor) -> Tensor:
         """The stream plus the normalised output."""
         return x + self.through_branch(self.norm(out))
-
-    @staticmethod
-    def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:
-        """A norm, because the stream is a sum that was never normalised."""
-        return nn.LayerNorm(d_model, eps=eps)
 
 
 class PatchMerging(nn.Module):

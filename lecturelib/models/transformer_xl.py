@@ -8,12 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import AttentionPositions, MultiHeadAttention, query_positions
+from lecturelib.layers.attention import AttentionPositions, MultiHeadAttention
 from lecturelib.layers.block import Block, FeedForward, PostNorm
 from lecturelib.layers.cache import align_right
 from lecturelib.layers.checks import check_config, check_heads, check_lengths, check_tokens
 from lecturelib.layers.masks import causal_mask
 from lecturelib.layers.positions.added import SinusoidalPositions
+from lecturelib.layers.positions.relative import query_positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,7 @@ class DistancePositions(AttentionPositions):
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
         """All but q · k; keys after the query count as distance 0, a causal mask hides them anyway."""
         steps = torch.arange(key.shape[-2], device=query.device)
-        distances = self.distance_proj(self.sinusoid(steps).to(self.distance_proj.weight.dtype))  # (Tk, D)
+        distances = self.distance_proj(self.sinusoid(steps).to(query.dtype))  # (Tk, D)
         distances = distances.unflatten(-1, (self.num_heads, self.head_dim)).transpose(0, 1)  # (H, Tk, Dh)
         by_distance = (query + self.distance_bias) @ distances.transpose(-2, -1)  # (B, H, Tq, Tk)
         index = (query_positions(query, key)[:, None] - steps).clamp(min=0).expand(by_distance.shape)

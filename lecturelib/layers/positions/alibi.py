@@ -5,7 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-from lecturelib.layers.attention import AttentionPositions, query_positions
+from lecturelib.layers.attention import AttentionPositions
+from lecturelib.layers.positions.relative import query_positions
 
 
 class ALiBi(AttentionPositions):

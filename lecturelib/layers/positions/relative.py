@@ -5,7 +5,12 @@ import math
 import torch
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import AttentionPositions, query_positions
+from lecturelib.layers.attention import AttentionPositions
+
+
+def query_positions(query: Tensor, key: Tensor) -> Tensor:
+    """Where the queries stand: at the last Tq of the Tk keys. Shapes: -> (Tq,)"""
+    return torch.arange(key.shape[-2] - query.shape[-2], key.shape[-2], device=query.device)
 
 
 class RelativeBias(AttentionPositions):
