@@ -73,10 +73,7 @@ def shift_mask(grid: tuple[int, int], window: Window, shift: Window, device: tor
     Paper: Liu et al. 2021 [liu2021swin], Section 3.2 and Figure 4.
     Differs: nothing.
 
-    Args:
-        grid: rows and columns, multiples of the window's
-        window: its rows and columns
-        shift: how far the grid was rolled up, and to the left
+    Args: as those of `shift_regions`
 
     Shapes: -> boolean (windows, T, T), T being the patches of one window; True = may attend
     """
@@ -136,10 +133,7 @@ class WindowAttention(nn.Module):
 
     def effective_shift(self, grid: tuple[int, int]) -> Window:
         """The shift that a grid of this many rows and columns gets."""
-        return (
-            self.shift[0] if grid[0] > self.window[0] else 0,
-            self.shift[1] if grid[1] > self.window[1] else 0,
-        )
+        return (self.shift[0] if grid[0] > self.window[0] else 0, self.shift[1] if grid[1] > self.window[1] else 0)
 
 
 def join_neighbours(x: Tensor) -> Tensor:
@@ -154,31 +148,3 @@ def join_neighbours(x: Tensor) -> Tensor:
     batch, rows, columns, d_model = x.shape
     x = x.reshape(batch, rows // 2, 2, columns // 2, 2, d_model)  # (B, rows / 2, 2, columns / 2, 2, D)
     return x.permute(0, 1, 3, 4, 2, 5).flatten(3)  # (B, rows / 2, columns / 2, 4 · D), down before across
-
-
-class Stage(nn.Module):
-    """Blocks at one resolution of a pyramid, after the step that made that resolution.
-
-    Paper: Liu et al. 2021 [liu2021swin], Section 3.1 and Figure 3.
-    Differs: merging is counted to the stage that it leads to.
-
-    Args:
-        merging: halves the sides of the grid; none in the first stage
-        blocks: each (B, rows, columns, D) -> (B, rows, columns, D)
-    """
-
-    def __init__(self, merging: nn.Module | None, blocks: list[nn.Module]) -> None:
-        super().__init__()
-        self.merging = merging
-        self.blocks = nn.ModuleList(blocks)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Merge if there is merging, then every block in turn.
-
-        Shapes: (B, rows, columns, D) -> the same, or half the sides and twice the width
-        """
-        if self.merging is not None:
-            x = self.merging(x)
-        for block in self.blocks:
-            x = block(x)
-        return x

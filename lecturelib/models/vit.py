@@ -79,7 +79,7 @@ class ViTEncoder(nn.Module):
             Block(
                 MultiHeadAttention(d_model, config.num_heads),
                 FeedForward(d_model, config.d_ff or 4 * d_model, activation=activation, dropout=dropout),
-                partial(_wiring, d_model, dropout, config.eps, rate),
+                partial(PreNorm, d_model, dropout=dropout, eps=config.eps, branch=StochasticDepth(rate)),
             )
             for rate in depth_rates(config.drop_path, config.num_layers)
         )
@@ -101,10 +101,6 @@ class ViTEncoder(nn.Module):
         for block in self.blocks:
             x = block(x)
         return self.norm(x)
-
-
-def _wiring(d_model: int, dropout: float, eps: float, rate: float) -> PreNorm:
-    return PreNorm(d_model, dropout=dropout, eps=eps, branch=StochasticDepth(rate) if rate else None)
 
 
 class ViT(nn.Module):
