@@ -14,9 +14,9 @@ import sys
 from collections.abc import Sequence
 
 import lecturelib
-from lecturelib.cli import check, data, grade, info, release, sample, train, translate
+from lecturelib.cli import check, data, grade, info, release, review, sample, similarity, train, translate
 
-COMMANDS = (data, train, sample, translate, info, check, release, grade)
+COMMANDS = (data, train, sample, translate, info, check, release, grade, review, similarity)
 
 
 def build_parser() -> argparse.ArgumentParser:

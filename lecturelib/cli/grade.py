@@ -7,14 +7,20 @@ import math
 import os
 import secrets
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lecturelib.grading.batch.grader import Grader
-    from lecturelib.grading.batch.intake import Found
+    from lecturelib.grading.batch.intake import Found, Intake
     from lecturelib.grading.batch.journal import Journal
+    from lecturelib.grading.batch.late import LatePolicy
+    from lecturelib.grading.batch.record import Record
+    from lecturelib.grading.batch.roster import Roster
     from lecturelib.grading.batch.schedule import FaultTolerantPool
     from lecturelib.grading.rubric.results import Graded
     from lecturelib.grading.rubric.rubric import Rubric
@@ -27,6 +33,7 @@ exit codes
   3    this machine cannot confine submissions as well as --require-tier asks
   4    the output folder belongs to another run, or another grader is at work in it
   5    a result could not be written, such as to a full disk; the same command goes on where it stopped
+  6    the rows that came out are not the people who went in; the message names them
   130  stopped with Ctrl-C; the same command goes on where it stopped
 """
 
@@ -54,7 +61,27 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
         help="where the rubric files are (default: %(default)s)",
     )
     parser.add_argument("--workers", type=int, metavar="N", help="processes to grade with (default: one for each core)")
-    parser.add_argument("--seed", type=int, help="of the test inputs (default: drawn, and kept in the results)")
+    parser.add_argument(
+        "--seed", type=int, help="the run's secret, from which test inputs are drawn (default: drawn, and kept)"
+    )
+    parser.add_argument(
+        "--new-seed", action="store_true", help="grade everything again, on other inputs; what was reviewed is kept"
+    )
+    parser.add_argument(
+        "--roster", type=Path, metavar="FILE", help="everybody in the class, as CSV of Canvas, of Moodle or your own"
+    )
+    parser.add_argument(
+        "--attempts", choices=("last", "best"), help="which of a student's notebooks counts, by time or by points"
+    )
+    parser.add_argument(
+        "--late", metavar="RULES", help="such as 'due 2026-11-01 23:59; grace 15 minutes; 10%% per day; at most 50%%'"
+    )
+    parser.add_argument(
+        "--times", type=Path, metavar="FILE", help="a CSV of when students handed in, and by when they had to"
+    )
+    parser.add_argument(
+        "--column", default="", metavar="NAME", help="the assignment in Canvas, such as 'Attention (4711)'"
+    )
     parser.add_argument(
         "--require-tier", choices=("minimal", "reduced", "full"), help="refuse to grade with weaker confinement"
     )
@@ -68,38 +95,27 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lecturelib.grading.batch.grader import Grader
-    from lecturelib.grading.batch.intake import find_submissions
     from lecturelib.grading.batch.journal import Journal, JournalError, Run, held_run
-    from lecturelib.grading.batch.schedule import FaultTolerantPool, dask_pool, dask_size, local_pool
+    from lecturelib.grading.batch.record import Record, read_record
+    from lecturelib.grading.batch.run import RowsDiffer
+    from lecturelib.grading.batch.schedule import is_all_graded
     from lecturelib.grading.sandbox.tiers import TierError
 
     rubric_file = find_rubric(arguments.rubrics, arguments.exercise)
     source = rubric_file.read_text(encoding="utf-8")
-    found = find_submissions(arguments.submissions, rubric_file.stem, out=arguments.out)
+    intake, roster = _taken_in(arguments, rubric_file.stem)
+    late = _policy(arguments, roster)
     limits = _limits(arguments.timeout, arguments.memory)
-    workers = arguments.workers
-    if workers is None:
-        workers = dask_size(arguments.dask) if arguments.dask else os.cpu_count() or 1
-    if workers < 1:
-        raise ValueError(f"--workers must be at least 1, got {workers}")
+    if arguments.workers is not None and arguments.workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {arguments.workers}")
     if arguments.gradescope_zip:
         from lecturelib.grading.reports.gradescope import autograder_zip
 
         arguments.gradescope_zip.write_bytes(autograder_zip(rubric_file))
+    held = held_run(arguments.out)
     seed = arguments.seed
     if seed is None:
-        held = held_run(arguments.out)
-        seed = held.seed if held else secrets.randbits(32)
-    grader = Grader(
-        exercise=rubric_file.stem,
-        source=source,
-        seed=seed,
-        limits=limits,
-        require_tier=arguments.require_tier,
-        imports=likely_imports(found),
-    )
-    make_pool = partial(dask_pool, arguments.dask) if arguments.dask else partial(local_pool, workers)
+        seed = held.seed if held and not arguments.new_seed else secrets.randbits(128)
     this_run = Run(
         exercise=rubric_file.stem,
         rubric=hashlib.sha256(source.encode()).hexdigest(),
@@ -107,31 +123,104 @@ def run(arguments: argparse.Namespace) -> int:
         timeout=arguments.timeout,
         memory=arguments.memory,
     )
+    for warning in intake.warnings:
+        print(warning, file=sys.stderr)
+    kept = read_record(arguments.out)
+    lines = {person.student: person.cells for person in roster.people} if roster else {}
     try:
-        with Journal(arguments.out, this_run) as journal, FaultTolerantPool(grader, make_pool, 2 * workers) as pool:
-            tier = pool.ask(grader.describe_tier)
-            _ = grader.rubric  # loads torch here too, meanwhile, and says what is wrong with the rubric
-            print(tier(), file=sys.stderr)
-            try:
-                rows = _grade(found, arguments.out, grader, pool, journal)
-            except OSError as error:
-                print(f"lecturelib: a result could not be written to {arguments.out}: {error}", file=sys.stderr)
-                print("put that right, and the same command goes on from here", file=sys.stderr)
-                return 5
+        with Journal(arguments.out, this_run, anew=arguments.new_seed) as journal:
+            if kept and kept.rubric == this_run.rubric and is_all_graded(intake.found, journal):
+                record = replace(kept, column=arguments.column or kept.column)
+                rows = _grade(intake, arguments.out, record, None, journal, seed=seed, late=late, roster=lines)
+            else:
+                with _pool(arguments, rubric_file.stem, source, seed, limits, intake.found) as (grader, pool):
+                    record = Record(rubric=this_run.rubric, outline=grader.rubric.outline, column=arguments.column)
+                    rows = _grade(intake, arguments.out, record, pool, journal, seed=seed, late=late, roster=lines)
+                for warning in _doubts(grader.rubric, rows, seed):
+                    print(warning, file=sys.stderr)
+    except RowsDiffer as error:
+        print(f"lecturelib: {error}", file=sys.stderr)
+        return 6
     except TierError as error:
         print(f"lecturelib: {error}", file=sys.stderr)
         return 3
     except JournalError as error:
         print(f"lecturelib: {error}", file=sys.stderr)
         return 4
+    except CouldNotWrite as error:
+        print(f"lecturelib: a result could not be written to {arguments.out}: {error.__cause__}", file=sys.stderr)
+        print("put that right, and the same command goes on from here", file=sys.stderr)
+        return 5
     except KeyboardInterrupt:
-        print("stopped; the same command goes on from here", file=sys.stderr)
+        without = " without --new-seed" if arguments.new_seed else ""
+        print(f"stopped; the same command{without} goes on from here", file=sys.stderr)
         return 130
-    for warning in _doubts(grader.rubric, rows, seed):
-        print(warning, file=sys.stderr)
     unread = sum(not row.result.tests for row in rows)
+    waiting = sum(row.waits > 0 for row in rows)
     print(f"{len(rows)} submissions graded with seed {seed}, {unread} of them unreadable; see {arguments.out}")
+    if waiting:
+        print(f"{waiting} have written answers to read: lecturelib review {arguments.out}")
     return 0
+
+
+class CouldNotWrite(RuntimeError):
+    """A result could not be written; the cause says why."""
+
+
+def _taken_in(arguments: argparse.Namespace, exercise: str) -> "tuple[Intake, Roster | None]":
+    """What was handed in, by everybody on the roster if there is one."""
+    from lecturelib.grading.batch.intake import take_in
+    from lecturelib.grading.batch.roster import read_roster
+
+    roster = read_roster(arguments.roster) if arguments.roster else None
+    intake = take_in(
+        arguments.submissions,
+        exercise,
+        out=arguments.out,
+        attempts=arguments.attempts,
+        is_student=roster.has if roster else lambda name: False,
+    )
+    return (roster.call(intake) if roster else intake), roster
+
+
+def _policy(arguments: argparse.Namespace, roster: "Roster | None") -> "LatePolicy | None":
+    from lecturelib.grading.batch.late import parse_policy, read_times, roster_times
+
+    if not arguments.late:
+        if arguments.times:
+            raise ValueError("--times is about when students handed in; say with --late what being late costs")
+        return None
+    policy = parse_policy(arguments.late)
+    if arguments.times:
+        return replace(policy, times=read_times(arguments.times))
+    return replace(policy, times=roster_times(roster, arguments.roster)) if roster else policy
+
+
+@contextlib.contextmanager
+def _pool(
+    arguments: argparse.Namespace, exercise: str, source: str, seed: int, limits: "Limits", found: "list[Found]"
+) -> "Iterator[tuple[Grader, FaultTolerantPool]]":
+    """Processes to grade in; what confines them is said before the first submission."""
+    from lecturelib.grading.batch.grader import Grader
+    from lecturelib.grading.batch.schedule import FaultTolerantPool, dask_pool, dask_size, local_pool
+
+    workers = arguments.workers
+    if workers is None:
+        workers = dask_size(arguments.dask) if arguments.dask else os.cpu_count() or 1
+    make_pool = partial(dask_pool, arguments.dask) if arguments.dask else partial(local_pool, workers)
+    grader = Grader(
+        exercise=exercise,
+        source=source,
+        seed=seed,
+        limits=limits,
+        require_tier=arguments.require_tier,
+        imports=likely_imports(found),
+    )
+    with FaultTolerantPool(grader, make_pool, 2 * workers) as pool:
+        tier = pool.ask(grader.describe_tier)
+        _ = grader.rubric  # loads torch here too, meanwhile, and says what is wrong with the rubric
+        print(tier(), file=sys.stderr)
+        yield grader, pool
 
 
 def likely_imports(found: "list[Found]") -> tuple[str, ...]:
@@ -172,22 +261,30 @@ def _limits(timeout: float, memory: int) -> "Limits":
 
 
 def _grade(
-    found: "list[Found]", out: Path, grader: "Grader", pool: "FaultTolerantPool", journal: "Journal"
+    intake: "Intake",
+    out: Path,
+    record: "Record",
+    pool: "FaultTolerantPool | None",
+    journal: "Journal",
+    **options: Any,
 ) -> "list[Graded]":
     from tqdm import tqdm
 
     from lecturelib.grading.batch.run import grade_batch
 
-    with tqdm(total=len(found), unit="submission", disable=None) as bar:
+    with tqdm(total=len(intake.found), unit="submission", disable=None) as bar:
         full = 0
 
         def progress(row: "Graded") -> None:
             nonlocal full
-            full += row.result.earned == grader.rubric.points
+            full += row.result.earned == record.outline.points
             bar.set_postfix_str(f"{full} with full points")
             bar.update()
 
-        return grade_batch(found, out, grader, pool, journal, progress)
+        try:
+            return grade_batch(intake, out, record, pool, journal, progress=progress, **options)
+        except OSError as error:
+            raise CouldNotWrite(str(error)) from error
 
 
 def find_rubric(folder: Path, exercise: str | None) -> Path:

@@ -20,7 +20,10 @@ MOST_CELLS = 2_000
 MOST_NOTES = 50
 _BODY_RUNS = {"time", "capture", "timeit", "prun"}  # cell magics whose body is Python to run
 _LOOKS_MAGIC = re.compile(r"^[ \t]*[%!?]|\?[ \t]*$|=[ \t]*[!%]", re.MULTILINE)
+_NAMES = re.compile(r"[A-Za-z_][\w, ]*")  # what a magic's result is assigned to
+_ASKED = re.compile(r"[\w.]+")  # what help is asked for
 _LONGEST_MAGIC = 1_000
+_LONGEST_PARSED = 50_000  # Python's parser can be made to take seconds over a very long cell
 MOST_ANSWER = 20_000
 _ANSWER = re.compile(r"\A\s*<!-- *answer:(\w{1,80}) *-->")  # in the text too: not every editor keeps tags
 _CHECKS = "load_checks"  # the packed tests of a released notebook; the grader has its own
@@ -171,7 +174,9 @@ def _sources(cells: list[Any]) -> Iterator[tuple[int, str, str, list[str]]]:
 
 
 def _runnable(number: int, source: str, notes: list[str]) -> str:
-    """The cell as Python alone: without magics, shell lines and the packed tests."""
+    """The cell as Python alone: without magics, shell lines and the packed tests. A very long one is left as it is."""
+    if len(source) > _LONGEST_PARSED:
+        return source
     if _LOOKS_MAGIC.search(source) and _parsed(source) is None:
         source = without_magics(number, source, notes)
     if _CHECKS in source and (tree := _parsed(source)) is not None:
@@ -233,16 +238,22 @@ def without_magics(number: int, source: str, notes: list[str]) -> str:
 
 
 def _without_magic(number: int, line: str, notes: list[str]) -> str:
+    """One line. Its parts are found without searching back and forth: a line can be made to be slow to search."""
     if len(line) > _LONGEST_MAGIC:
         return line
     indent, rest = line[: len(line) - len(line.lstrip())], line.strip()
-    if timed := re.match(r"((?:[A-Za-z_][\w, ]*=\s*)?)%time\s+(\S.*)", rest):
-        return indent + timed[1] + timed[2]
-    assigned = re.match(r"([A-Za-z_][\w, ]*?)\s*=\s*[!%]", rest)
-    if rest.startswith(("!", "%")) or re.fullmatch(r"\??\??[\w.]+\?\??|\?\??[\w.]+", rest):
+    names, equals, value = rest.partition("=")
+    if not equals or not _NAMES.fullmatch(names):
+        names, value = "", rest
+    value = value.lstrip()
+    word, _, timed = value.partition(" ")
+    if word == "%time" and timed.strip():
+        return indent + rest[: len(rest) - len(value)] + timed.lstrip()
+    if rest.startswith(("!", "%")) or ("?" in rest and _ASKED.fullmatch(rest.strip("?"))):
         notes.append(f"cell {number}: `{rest[:60]}` was skipped")
         return indent + "pass"
-    if assigned:
-        notes.append(f"cell {number}: `{rest[:60]}` was skipped; {assigned[1]} is empty")
-        return f"{indent}{assigned[1]} = []" if "," not in assigned[1] else indent + "pass"
+    if names and value.startswith(("!", "%")):
+        names = names.rstrip()
+        notes.append(f"cell {number}: `{rest[:60]}` was skipped; {names} is empty")
+        return f"{indent}{names} = []" if "," not in names else indent + "pass"
     return line

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from lecturelib.grading.batch.intake import IntakeError, find_submissions
+from lecturelib.grading.batch.archive import IntakeError
+from lecturelib.grading.batch.intake import find_submissions, take_in
 from lecturelib.grading.notebook import NotebookError
+from lecturelib.grading.reports.feedback import file_name
+from lecturelib.grading.reports.gradebook import cell
 
 
 def write_zip(path: Path, members: dict[str, bytes]) -> Path:
@@ -78,30 +81,126 @@ def test_names_that_only_look_like_canvas_names_do_not_merge_students(tmp_path):
 
 
 def test_whoever_handed_in_no_notebook_is_listed_with_the_reason(tmp_path):
-    members = {
+    canvas = {
         "right_10_500_x.ipynb": b"1",
         "script_11_501_answer.py": b"x = 1",
         "typed_LATE_12_text.html": b"<p>see my drive</p>",
         "linked_13_link.html": b"",
+    }
+    found = {f.student: f for f in find_submissions(write_zip(tmp_path / "c.zip", canvas))}
+    assert found.pop("10").load() == b"1"
+    assert {s: reason(f) for s, f in found.items()} == dict.fromkeys(
+        ("11", "12", "13"), "it is not a notebook (.ipynb)"
+    )
+    assert (found["12"].name, found["12"].late) == ("typed", True)
+    moodle = {
         "Jane Doe_14_assignsubmission_onlinetext_/onlinetext.html": b"",
         "Jo Doe_15_assignsubmission_file_/x.ipynb": b"2",
         "Jo Doe_15_assignsubmission_onlinetext_/onlinetext.html": b"",
         "Bo Doe_16_assignsubmission_file_/a.txt": b"",
         "Bo Doe_16_assignsubmission_file_/b.txt": b"",
         "Cy Doe_17_assignsubmission_file_/": b"",
+        "Di Doe_18_assignsubmission_file_/.vscode/settings.json": b"",
+        "Ed Doe_19_assignsubmission_file_/.DS_Store": b"",
+        "__MACOSX/Jo Doe_15_assignsubmission_file_/._x.ipynb": b"",
     }
-    found = {f.student: f for f in find_submissions(write_zip(tmp_path / "s.zip", members))}
-    assert (found.pop("10").load(), found["15"].note, found.pop("15").load()) == (b"1", "", b"2")
+    found = {f.student: f for f in find_submissions(write_zip(tmp_path / "m.zip", moodle))}
+    assert (found["15"].note, found.pop("15").load()) == ("", b"2")
     assert {student: reason(f) for student, f in found.items()} == {
-        "11": "it is not a notebook (.ipynb)",
-        "12": "it is not a notebook (.ipynb)",
-        "13": "it is not a notebook (.ipynb)",
         "14": "it is not a notebook (.ipynb)",
         "16": "there is no notebook (.ipynb), only Bo Doe_16_assignsubmission_file_/a.txt, "
         "Bo Doe_16_assignsubmission_file_/b.txt",
         "17": "the folder is empty",
+        "18": "it is not a notebook (.ipynb)",
+        "19": "the folder is empty",
     }
-    assert (found["12"].name, found["12"].late) == ("typed", True)
+
+
+def test_name_of_a_platform_is_believed_only_where_all_have_that_form(tmp_path):
+    """What one student calls a file moves nobody: here 222 hands in under a name that Moodle would give to 111."""
+    for student, name in {
+        "111": "a.ipynb",
+        "222": "x_111_assignsubmission_file_08.ipynb",
+        "333": "y_111_5_b.ipynb",
+    }.items():
+        (tmp_path / "folders" / student).mkdir(parents=True)
+        (tmp_path / "folders" / student / name).write_text(student)
+    found = find_submissions(tmp_path / "folders")
+    assert [(f.student, f.load()) for f in found] == [("111", b"111"), ("222", b"222"), ("333", b"333")]
+    members = {
+        "ada.ipynb": b"1",
+        "x_111_assignsubmission_file_08.ipynb": b"2",
+        "y_111_5_b.ipynb": b"3",
+        "111.ipynb": b"4",
+    }
+    intake = take_in(write_zip(tmp_path / "loose.zip", members))
+    assert [f.student for f in intake.found] == ["111", "ada", "x_111_assignsubmission_file_08", "y_111_5_b"]
+    assert "called as a platform would" in intake.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        # the student's part of a name comes last and is never read
+        (["Bo_222_assignsubmission_file_x_111_assignsubmission_file_y.ipynb"], ["222"]),
+        (["Bo_222_assignsubmission_file_/x_111_assignsubmission_file_/y.ipynb"], ["222"]),
+        # somebody who is called so that the name holds another's number: never put with that other's work
+        (["ada_1_77_x.ipynb", "ada_1_222_900_x.ipynb"], ["1", "ada_1_222_900_x"]),
+        (["ada_1_77_10_t.ipynb", "ada_1_222_900_10_t.ipynb"], ["1", "222"]),
+        (["ada_1_77_x.ipynb", "bo_1_78_x.ipynb"], ["ada_1_77_x", "bo_1_78_x"]),
+        (
+            ["Ada_1_assignsubmission_file_/x.ipynb", "Ada_1_assignsubmission_file_2_assignsubmission_file_/x.ipynb"],
+            ["1", "2"],
+        ),
+        (["ada_7_8_x.ipynb", "ada_LATE_7_9_x-1.ipynb"], ["7"]),
+    ],
+)
+def test_every_person_stays_who_they_are(tmp_path, names, expected):
+    archive = write_zip(tmp_path / "s.zip", {name: name.encode() for name in names})
+    assert [f.student for f in find_submissions(archive, "10_t")] == expected
+
+
+def test_people_who_only_look_the_same_are_not_one(tmp_path):
+    """Composed and decomposed accents, capitals, spaces, marks nobody sees, bytes that are no text."""
+    names = ["Zo\u00eb", "Zoe\u0308", "ada", "Ada", "ada ", "a\u200bb", "a\u200eb", "x" * 240]
+    for name in [*names, b"bo\xff", b"bo\xfe"]:
+        folder = os.path.join(os.fsencode(tmp_path), name if isinstance(name, bytes) else name.encode())
+        os.mkdir(folder)
+        with open(folder + b"/x.ipynb", "wb") as file:
+            file.write(b"1")
+    intake = take_in(tmp_path)
+    assert len({f.student for f in intake.found}) == len(intake.people) == 10
+    assert len({cell(f.student) for f in intake.found}) == 10
+    assert len({file_name(f.student) for f in intake.found}) == 10
+    assert sum("another is called almost the same" in f.flag for f in intake.found) == 5
+
+
+def test_file_folder_and_zip_of_one_name_are_kept_apart_and_flagged(tmp_path):
+    members = {"ada.ipynb": b"1", "ada/x.ipynb": b"2", "bo.ipynb": b"3", "bo.py": b"", "cy.pdf": b"", "notes.txt": b""}
+    intake = take_in(write_zip(tmp_path / "s.zip", members))
+    assert [f.student for f in intake.found] == ["ada", "ada.ipynb", "bo", "cy"]
+    assert [bool(f.flag) for f in intake.found] == [True, True, False, False]
+    assert any("notes.txt" in said for said in intake.warnings)
+
+
+def test_same_name_twice_in_a_zip_is_the_later_one(tmp_path):
+    archive = write_zip(tmp_path / "s.zip", {"ada/x.ipynb": b"1", "ada/y.ipynb": b"2", "bo/x.ipynb": b"3"})
+    archive.write_bytes(archive.read_bytes().replace(b"y.ipynb", b"x.ipynb"))
+    assert [(f.student, f.load()) for f in find_submissions(tmp_path / "s.zip")] == [("ada", b"2"), ("bo", b"3")]
+
+
+def test_attempts_are_told_apart_by_time_or_all_taken(tmp_path):
+    for attempt, content in enumerate((b"old", b"new")):
+        path = tmp_path / "ada" / f"attempt{attempt}" / "x.ipynb"
+        path.parent.mkdir(parents=True)
+        path.write_bytes(content)
+        os.utime(path, (1e9 + attempt, 1e9 + attempt))
+    (undecided,) = find_submissions(tmp_path)
+    assert "2 notebooks" in reason(undecided)
+    assert [f.load() for f in take_in(tmp_path, attempts="last").found] == [b"new"]
+    assert [f.load() for f in take_in(tmp_path, attempts="best").found] == [b"old", b"new"]
+    path.write_bytes(b"old")
+    assert [f.load() for f in find_submissions(tmp_path)] == [b"old"]  # the same twice is one
 
 
 def test_folder_without_a_notebook_is_listed_and_what_lies_loose_is_not(tmp_path):
@@ -178,15 +277,15 @@ def test_platform_names_are_understood_in_any_script_and_form(tmp_path):
         "李雷_12_assignsubmission_file/作业.ipynb": b"1",
         "Zoë de_la O'Neil_13_assignsubmission_file_/x.ipynb": b"2",
         "Jane Doe_14_assignsubmission_file_my notebook.ipynb": b"3",  # Moodle, when asked for no folders
-        "müller_late_15_9_x.ipynb": b"4",
     }
     found = {f.student: (f.name, f.late, f.load()) for f in find_submissions(write_zip(tmp_path / "s.zip", members))}
     assert found == {
         "12": ("李雷", False, b"1"),
         "13": ("Zoë de_la O'Neil", False, b"2"),
         "14": ("Jane Doe", False, b"3"),
-        "15": ("müller", True, b"4"),
     }
+    (found,) = find_submissions(write_zip(tmp_path / "c.zip", {"müller_late_15_9_x.ipynb": b"4"}))
+    assert (found.student, found.name, found.late) == ("15", "müller", True)
 
 
 def test_folder_or_zip_of_one_student_is_not_taken_for_a_wrapper(tmp_path):
@@ -231,7 +330,7 @@ def test_zip_with_one_wrapping_folder_is_read_as_if_it_had_none(tmp_path):
     assert [f.student for f in find_submissions(archive)] == ["ada"]
 
 
-def test_a_students_own_zip_is_opened_once(tmp_path):
+def test_a_students_own_zip_is_opened_and_the_zips_in_it(tmp_path):
     inner = io.BytesIO()
     with zipfile.ZipFile(inner, "w") as archive:
         archive.writestr("deep/inside/answer.ipynb", b"hello")
@@ -241,7 +340,7 @@ def test_a_students_own_zip_is_opened_once(tmp_path):
     members = {"ada.zip": inner.getvalue(), "bo.zip": empty.getvalue(), "cy.zip": b"not a zip"}
     ada, bo, cy = find_submissions(write_zip(tmp_path / "s.zip", members))
     assert (ada.student, ada.load()) == ("ada", b"hello")
-    assert "holds no notebook" in reason(bo)
+    assert bo.load() == b"hello"
     assert "could not be opened" in reason(cy)
 
 
@@ -275,8 +374,9 @@ def test_links_are_refused_in_folders_and_zips(tmp_path):
     folder.mkdir()
     (folder / "ada.ipynb").symlink_to(secret)
     (folder / "bo").symlink_to(tmp_path, target_is_directory=True)
-    (ada,) = find_submissions(folder)
+    ada, bo = find_submissions(folder)
     assert "symbolic link" in reason(ada)
+    assert reason(bo) == "the folder is a symbolic link, which is not followed"
 
     link = zipfile.ZipInfo("cy.ipynb")
     link.external_attr = 0o120777 << 16

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 
 import pytest
 
@@ -143,3 +144,26 @@ def test_packed_tests_are_dropped_and_code_beside_them_is_kept():
 
 def test_cell_that_is_not_python_is_passed_on_for_its_error():
     assert parse_notebook(notebook("def broken(:")).cells == ((1, "def broken(:"),)
+
+
+HARD_TO_SEARCH = {  # lines, each repeated to the longest cell that is searched
+    "spaces before what never comes": "a" + " " * 990,
+    "names": "a," * 490,
+    "assignments": "a = " * 240,
+    "questions": "? " * 490,
+    "help on a long name": "a." * 490 + "b?!",
+    "a time without a statement": "a = %time" + " " * 980,
+    "magics": "%%" * 490,
+    "lines that go on": "!ls \\",
+    "keywords without an end": "f(" + "a=1," * 200,
+}
+
+
+@pytest.mark.parametrize("name", HARD_TO_SEARCH)
+def test_cell_that_is_hard_to_search_takes_no_time(name):
+    """Seconds of computing, which a busy machine does not add to. One of these took five, for a tenth of a notebook."""
+    line = HARD_TO_SEARCH[name] + "\n"
+    content = notebook("!x\n" + line * (49_000 // len(line)))
+    start = time.process_time()
+    parse_notebook(content)
+    assert time.process_time() - start < 0.5

@@ -6,8 +6,22 @@ from pathlib import Path
 import lecturelib
 
 PACKAGE = Path(lecturelib.__file__).parent
-ROOMS = ("data", "tokens", "layers", "models", "fast", "training", "evaluation", "figures", "grading", "cli")
-RECEIVES_MODELS = {"training", "evaluation", "figures"}  # they are handed a model and never import one
+ROOMS = (
+    "machine",
+    "data",
+    "tokens",
+    "layers",
+    "models",
+    "fast",
+    "training",
+    "evaluation",
+    "recipes",
+    "figures",
+    "book",
+    "grading",
+    "cli",
+)
+RECEIVES_MODELS = {"training", "evaluation", "figures", "book"}  # they are handed a model and never import one
 
 
 def imported_rooms(source: str, room: str) -> set[str]:

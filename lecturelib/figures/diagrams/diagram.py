@@ -73,9 +73,8 @@ class Diagram:
         lines = list(dict.fromkeys(line for shapes in self.shapes for line in shapes.legend(used)))
         if not lines:
             return part
-        return Column(
-            [part, Note(" · ".join(lines), width=max(view.width - 2 * MARGIN, 330), centred=True)], gap=14, wires=False
-        )
+        text = " · ".join(line.replace(" ", "\u00a0") for line in lines)  # an entry is never torn
+        return Column([part, Note(text, width=max(view.width - 2 * MARGIN, 330), centred=True)], gap=14, wires=False)
 
     def problems(self) -> list[str]:
         """Where drawing and models disagree: unknown modules, and parameters in no box or in more than one."""

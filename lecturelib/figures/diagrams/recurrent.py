@@ -90,7 +90,7 @@ def bidirectional_diagram(layer: Recurrent | None = None) -> Diagram:
     shapes, step = run(layer)
 
     def describe(narrow: bool) -> Part:
-        pitch = 77.0 if narrow else 150.0
+        pitch = 76.0 if narrow else 150.0
         half = 19.0
 
         def pen(canvas: Canvas, x: float, y: float) -> None:
@@ -127,4 +127,41 @@ def bidirectional_diagram(layer: Recurrent | None = None) -> Diagram:
     alt = f"""A bidirectional recurrent layer: each input x_t goes to a forward cell and to a backward cell. The forward
     cells hand their state to the right, the backward cells to the left, and the output y_t, {step["y"]}, is both
     states of step t side by side."""
+    return Diagram(alt, describe, {"": layer}, (shapes,))
+
+
+def bptt_diagram(layer: Recurrent | None = None) -> Diagram:
+    """Backpropagation through time: the states go forwards, the gradient of the loss goes back through every step."""
+    layer = layer or Recurrent(RNN, 5, 7)
+    shapes, step = run(layer)
+
+    def describe(narrow: bool) -> Part:
+        pitch = 80.0 if narrow else 150.0
+
+        def pen(canvas: Canvas, x: float, y: float) -> None:
+            cells: list[Rect] = []
+            for t in range(1, 5):
+                axis, copy = x + 26 + (t - 1) * pitch, t > 1
+                top = node(canvas, axis, y + 17, f"x_{t}")
+                cell = node(canvas, axis, y + 92, f"h_{t}", "state", width=48, of=("cells.0",), copy=copy)
+                canvas.wire(top.side("bottom"), cell.side("top"), label="" if copy else step["x"])
+                if cells:
+                    canvas.wire(cells[-1].side("right", -8), cell.side("left", -8))
+                    canvas.wire(cell.side("left", 8), cells[-1].side("right", 8), style="back")
+                    canvas.text(axis - pitch / 2, y + 124, f"J_{t}")
+                cells.append(cell)
+            last = cells[-1]
+            loss = node(canvas, last.middle[0], y + 172, "L", width=48)
+            canvas.wire(last.side("bottom", -10), loss.side("top", -10))
+            canvas.wire(loss.side("top", 10), last.side("bottom", 10), style="back")
+            canvas.text(last.x - 4 if narrow else loss.x - 10, y + 176, "loss", anchor="end")
+            canvas.text(x, y + 208, "solid: states go forwards, and each is kept", anchor="start")
+            canvas.text(x, y + 226, "dashed: the gradient comes back, and each step", anchor="start")
+            canvas.text(x, y + 244, "multiplies it by its Jacobian J_t", anchor="start")
+
+        return Free(52 + 3 * pitch, 250, pen)
+
+    alt = """Backpropagation through time: four steps of one recurrent network. The states go forwards to the loss L;
+    the gradient comes back from L through the last state and every state before it, and step t multiplies it by its
+    Jacobian J_t. The same weights stand at every step."""
     return Diagram(alt, describe, {"": layer}, (shapes,))

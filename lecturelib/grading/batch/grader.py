@@ -6,6 +6,7 @@ needs torch is imported after that, so that this process and its sandbox load it
 """
 
 import atexit
+import hashlib
 import importlib
 import threading
 import time
@@ -26,6 +27,17 @@ if TYPE_CHECKING:
 _ONE_AT_A_TIME = threading.Lock()
 
 
+def seed_for(secret: int, student: str, notebook: bytes) -> int:
+    """The seed of one submission's inputs.
+
+    Whoever hands in again, changed by a space, meets new inputs, so that answers cannot be learnt by trying. Whoever
+    knows the run's secret, which is its `--seed`, can draw the same inputs again.
+    """
+    parts = (str(secret).encode(), student.encode("utf-8", "surrogatepass"), notebook)
+    digest = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).digest()
+    return int.from_bytes(digest[:6], "big")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Grader:
     """What it takes to grade a notebook of one exercise set.
@@ -33,7 +45,7 @@ class Grader:
     Args:
         exercise: the set's name
         source: the rubric file's text
-        seed: of the fresh inputs
+        seed: the run's secret, from which each submission's inputs are drawn
         limits: of each submission
         require_tier: refuse to grade below this tier of confinement
         imports: what its notebooks are expected to need, for sandboxes to load as they start
@@ -60,16 +72,14 @@ class Grader:
             from lecturelib.grading.rubric.runner import run
 
             start = time.perf_counter()
-            rubric = self.rubric
+            rubric, seed = self.rubric, seed_for(self.seed, student, notebook)
             try:
                 parsed = parse_notebook(notebook)
                 with box.open(parsed) as submission:
-                    tests = run(rubric, submission, seed=self.seed)
+                    tests = run(rubric, submission, seed=seed)
                     notes = submission.notes
             except NotebookError as error:
-                return SubmissionResult(
-                    submission=student, rubric=rubric.name, seed=self.seed, reason=str(error)
-                ).to_json()
+                return SubmissionResult(submission=student, rubric=rubric.name, seed=seed, reason=str(error)).to_json()
             except SandboxFailed:
                 _sandbox.cache_clear()
                 box.close()
@@ -77,10 +87,13 @@ class Grader:
         return SubmissionResult(
             submission=student,
             rubric=rubric.name,
-            seed=self.seed,
+            seed=seed,
             tests=tests,
             notes=tuple(notes),
             seconds=time.perf_counter() - start,
+            answers=tuple(
+                one for one in parsed.answers if one[0] in rubric.exercises and rubric.exercises[one[0]].items
+            ),
         ).to_json()
 
     def describe_tier(self) -> str:

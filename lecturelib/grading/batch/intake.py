@@ -1,68 +1,32 @@
-"""Find the submissions in a folder or a zip, whoever made it, and read each within bounds.
+"""Find everybody's submission in a folder or a zip, whoever made it.
 
-Nothing is ever unpacked to disk and no link is followed, so a name like `../../x` or a link to a solution has nothing
-to act on. A submission that cannot be read, or is no notebook, is still listed, and says why when it is loaded: each
-one gets a result. Notebooks are read one at a time, so that thousands need no more memory than a few.
+A submission that cannot be read, or is no notebook, is still listed, and says why when it is loaded: each one gets a
+result. Notebooks are read one at a time, so that thousands need no more memory than a few.
 
-Whose a file is, is told by its path: the names Canvas and Moodle give their downloads, else the first folder, else the
-file's own name. A zip that wraps everything in one folder is read as if it did not.
+Whose a file is, `owners` decides. A zip that wraps everything in one folder is read as if it did not.
 """
 
-import io
-import lzma
-import os
-import re
-import stat
+import hashlib
 import zipfile
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
-from lecturelib.grading.notebook import MOST_BYTES, NotebookError, read_bounded, read_bytes
+from lecturelib.grading.batch.archive import DAMAGED, IntakeError, Listed, Reader, in_folder, in_zip, refuse
+from lecturelib.grading.batch.owners import Owner, Top, imitations, owners, platform, readable, top_of
+from lecturelib.grading.notebook import NotebookError, read_bytes
 
-MAX_INNER_ZIP_BYTES = 64 << 20
-MAX_MEMBERS = 200_000
+MAX_ATTEMPTS = 20
 
-# What reading a damaged or exotic zip member can raise
-DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, NotImplementedError, EOFError, OSError, ValueError)
-
-# Canvas: doejane_LATE_10234_556677_my notebook-2.ipynb (sortable name, user id, upload id, the student's file name);
-# graded anonymously LATE_anon_x7Kq2_556677_my notebook.ipynb; and for text typed into a form doejane_10234_text.html
-CANVAS_NAME = re.compile(
-    r"((?P<name>[^/]+?)(?P<late>_LATE|_late)?_(?P<user>\d{1,18})|(?P<late_too>LATE_)?(?P<anonymous>anon_[A-Za-z0-9]+))"
-    r"_((?P<upload>\d{1,18})_[^/]+|text\.html|link\.html)"
-)
-# Moodle: Jane Doe_1234567_assignsubmission_file/notebook.ipynb; older ones end in an underscore, and without folders
-# the student's file name comes after that
-MOODLE_NAME = re.compile(r"(?P<name>[^/]+)_(?P<user>\d+)_assignsubmission_[a-z]+(_[^/]*)?")
-
-
-class IntakeError(ValueError):
-    """The folder or zip as a whole cannot be graded."""
-
-
-Reader = Callable[[], bytes]
-
-
-@dataclass(frozen=True)
-class Listed:
-    """What lies in the folder or zip. What is no notebook only counts where its owner handed in nothing else."""
-
-    path: PurePosixPath
-    load: Reader
-    kind: Literal["notebook", "file", "folder"] = "notebook"
-
-    @property
-    def is_notebook(self) -> bool:
-        return self.kind == "notebook"
+Attempts = Literal["last", "best"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """One student's submission as it lies in the folder or zip.
+    """One submission as it lies in the folder or zip.
 
     Args:
         student: what identifies the student: the platform's user id, else a folder or file name
@@ -72,6 +36,11 @@ class Found:
         late: the platform says it came late
         order: a later upload of the same student has a higher one
         note: what the instructor should know, such as other notebooks passed over
+        when: the moment the folder or zip gives it
+        is_platform_time: that moment is the platform's, and no student's to choose
+        flag: why the instructor should look at whose it is
+        others: who else it may be, where its name can be read in several ways
+        owner: who it is in the folder or zip, where the roster has another id for them
     """
 
     student: str
@@ -81,212 +50,193 @@ class Found:
     late: bool = False
     order: int = 0
     note: str = ""
+    when: datetime | None = None
+    is_platform_time: bool = False
+    flag: str = ""
+    others: tuple[str, ...] = ()
+    owner: str = ""
+
+    @property
+    def source(self) -> str:
+        """Who it is in the folder or zip: the same with and without a roster."""
+        return self.owner or self.student
+
+
+@dataclass(frozen=True, kw_only=True)
+class Intake:
+    """All that was handed in.
+
+    Args:
+        found: what to grade, sorted by student; several of one student where each attempt counts
+        people: everybody who is in it, each once
+        warnings: what an instructor should look at before believing the grades
+    """
+
+    found: list[Found]
+    people: list[str]
+    warnings: list[str]
 
 
 def find_submissions(source: Path, exercise: str | None = None, *, out: Path | None = None) -> list[Found]:
-    """List each student's latest submission, sorted by student.
+    """List each student's submission, sorted by student; see `take_in`."""
+    return take_in(source, exercise, out=out).found
+
+
+def take_in(
+    source: Path,
+    exercise: str | None = None,
+    *,
+    out: Path | None = None,
+    attempts: Attempts | None = None,
+    is_student: Callable[[str], bool] = lambda name: False,
+) -> Intake:
+    """Find everybody's submissions.
 
     Args:
         source: a folder, a zip or one notebook
         exercise: decides between several notebooks of one student
         out: the folder of the results; if it lies in `source` it is no submission
+        attempts: of a student's several notebooks take the last by time, or all, so that the best can count; where
+            none is later than the others for sure, and this is None, none is taken
+        is_student: whether the roster has somebody of this name
     """
     if not source.exists():
         raise IntakeError(f"there is nothing at {source}: give a folder, a zip or one notebook")
     if out and out.resolve() == source.resolve():
         raise IntakeError(f"the results cannot lie among the submissions: give --out a folder other than {source}")
+    warnings: list[str] = []
     if source.is_dir():
-        files = list(_in_folder(source, out))
+        files = list(in_folder(source, out))
+        warnings += _one_folder(source, files)
     elif source.suffix.lower() == ".ipynb":
         files = [Listed(PurePosixPath(source.name), partial(read_bytes, source))]
     elif zipfile.is_zipfile(source):
         try:
-            files = _without_wrapper(list(_in_zip(zipfile.ZipFile(source))))
+            files = _without_wrapper(list(in_zip(zipfile.ZipFile(source))), is_student, warnings)
         except IntakeError:
             raise
         except DAMAGED as error:
             raise IntakeError(f"{source} is damaged, download it again: {error}") from error
     else:
         raise IntakeError(f"{source} is not a folder, a zip or a notebook")
-    entries = _identified(files)
-    if not entries or all(file.kind == "folder" for file in files):
+    by_top: dict[str, list[Listed]] = {}
+    for file in files:
+        by_top.setdefault(top_of(file.path), []).append(file)
+    tops = [_top(name, inside) for name, inside in by_top.items()]
+    tops = [top for top in tops if top.counts or not top.name.startswith(".")]  # an editor's folder is nobody's
+    owned = owners(tops, exercise or "")
+    if not owned or all(file.kind == "folder" for file in files):
         raise IntakeError(f"there is no notebook (.ipynb) in {source}")
-    return _one_for_each_student(entries, exercise)
+    warnings += _doubts(tops, owned)
+    by_student: dict[str, list[tuple[Owner, Listed]]] = {}
+    for name, owner in owned.items():
+        by_student.setdefault(owner.student, []).extend((owner, file) for file in by_top[name])
+    found = [one for student in sorted(by_student) for one in _choose(by_student[student], exercise, attempts)]
+    if not source.is_dir() and platform(tops, exercise or "") == "Moodle":  # Canvas gives the moment of the download
+        found = [replace(one, is_platform_time=one.when is not None) for one in found]
+    return Intake(found=found, people=sorted(by_student), warnings=warnings)
 
 
-def _in_folder(root: Path, out: Path | None) -> Iterator[Listed]:
-    unread: list[OSError] = []
-    apart = out.resolve() if out else None
-    for folder, subfolders, files in os.walk(root, onerror=unread.append):  # does not descend into links
-        if Path(folder).resolve() == apart:
-            subfolders.clear()
-            continue
-        subfolders[:] = sorted(name for name in subfolders if not _is_noise(name))
-        files = sorted(name for name in files if not _is_noise(name))
-        relative = PurePosixPath(Path(folder).relative_to(root).as_posix())
-        if relative.parts and not subfolders and not files:
-            yield _folder(relative, "is empty")
-        for name in files:
-            yield from _listed(relative / name, partial(read_bytes, Path(folder, name)))
-    for error in unread:
-        if Path(error.filename) == root:
-            raise error
-        relative = PurePosixPath(Path(error.filename).relative_to(root).as_posix())
-        yield _folder(relative, f"cannot be read: {error.strerror}")
+def _top(name: str, inside: list[Listed]) -> Top:
+    is_folder = any(len(file.path.parts) > 1 or file.kind == "folder" for file in inside)
+    is_zip = not is_folder or (name.lower().endswith(".zip") and all(file.is_notebook for file in inside))
+    counts = any(file.is_notebook or file.path.suffix.lower() == ".zip" for file in inside)
+    return Top(name=name, is_folder=is_folder and not is_zip, counts=counts)
 
 
-def _in_zip(archive: zipfile.ZipFile) -> Iterator[Listed]:
-    members = archive.infolist()
-    if len(members) > MAX_MEMBERS:
-        raise IntakeError(f"the zip lists {len(members)} files; more than {MAX_MEMBERS} are not read")
-    paths = [(PurePosixPath(member.filename.replace("\\", "/")), member) for member in members]
-    paths = [(path, member) for path, member in paths if path.parts and not any(map(_is_noise, path.parts))]
-    filled = {parent for path, _ in paths for parent in path.parents}
-    for path, member in paths:
-        if not member.is_dir():
-            yield from _listed(path, partial(_read_member, archive, member))
-        elif path not in filled:
-            yield _folder(path, "is empty")
+def _doubts(tops: list[Top], owned: dict[str, Owner]) -> list[str]:
+    said = [f"{readable(name)}: {owner.doubt}" for name, owner in owned.items() if owner.doubt]
+    loose = [readable(top.name) for top in tops if top.name not in owned]
+    if loose:
+        said.append(f"passed over, because it lies loose and is no kind of file that is handed in: {_few(loose)}")
+    believed = {name for name, owner in owned.items() if owner.student != _stem(name)}
+    alike = [name for name in imitations(tops) if name in owned and name not in believed and not owned[name].doubt]
+    if alike:
+        names = _few([readable(name) for name in alike])
+        said.append(f"called as a platform would, but not everything is, so the whole name is the student: {names}")
+    return said
 
 
-def _listed(path: PurePosixPath, load: Callable[[int], bytes]) -> Iterator[Listed]:
-    """A file as it counts: a notebook, a zip of a student's own, or something else."""
-    if path.suffix.lower() == ".ipynb":
-        yield Listed(path, partial(load, MOST_BYTES))
-    elif path.suffix.lower() == ".zip":
-        yield from _in_inner_zip(path, partial(load, MAX_INNER_ZIP_BYTES))
-    else:
-        yield _file(path, "it is not a notebook (.ipynb)")
+def _stem(name: str) -> str:
+    return PurePosixPath(readable(name)).stem
 
 
-def _file(path: PurePosixPath, reason: str) -> Listed:
-    return Listed(path, partial(_refuse, reason), "file")
+def _one_folder(source: Path, files: list[Listed]) -> list[str]:
+    tops = {file.path.parts[0] for file in files}
+    if len(tops) != 1 or sum(file.is_notebook and len(file.path.parts) > 1 for file in files) < 2:
+        return []
+    (top,) = tops
+    return [f"all is in one folder, {readable(top)}, so it is one student's; if it is a class, grade {source / top}"]
 
 
-def _folder(path: PurePosixPath, problem: str) -> Listed:
-    return Listed(path, partial(_refuse, f"the folder {problem}"), "folder")
-
-
-def _in_inner_zip(path: PurePosixPath, load: Reader) -> Iterator[Listed]:
-    """A student handed in a zip: its notebooks are theirs. Zips inside it are not opened."""
-    try:
-        with zipfile.ZipFile(io.BytesIO(load())) as archive:
-            names = [name for name in archive.namelist()[:MAX_MEMBERS] if name.lower().endswith(".ipynb")]
-    except (NotebookError, *DAMAGED) as error:
-        yield _file(path, f"the zip could not be opened: {error}")
-        return
-    names = [name for name in names if not any(_is_noise(part) for part in PurePosixPath(name).parts)]
-    if not names:
-        yield _file(path, "the zip holds no notebook")
-    for name in names:
-        yield Listed(path / PurePosixPath(name).name, partial(_read_inner_member, load, name))
-
-
-def _without_wrapper(files: list[Listed]) -> list[Listed]:
+def _without_wrapper(files: list[Listed], is_student: Callable[[str], bool], warnings: list[str]) -> list[Listed]:
     paths = [file.path for file in files if file.is_notebook or file.path.suffix.lower() == ".zip"]
     tops = {path.parts[0] for path in paths}
     if len(paths) < 2 or len(tops) != 1 or any(len(path.parts) < 2 for path in paths):
         return files
     (top,) = tops
-    if top.lower().endswith(".zip") or MOODLE_NAME.fullmatch(top) or CANVAS_NAME.fullmatch(top):
+    if top.lower().endswith(".zip") or imitations([Top(name=top, is_folder=True, counts=True)]) or is_student(top):
         return files  # it says whose these are
+    warnings.append(f"all is in one folder, {readable(top)}: it is taken for a wrapper around a class")
     return [
-        replace(file, path=PurePosixPath(*file.path.parts[1:])) if file.path.parts[0] == top else file for file in files
+        replace(file, path=PurePosixPath(*file.path.parts[1:]))
+        if file.path.parts[0] == top and len(file.path.parts) > 1
+        else file
+        for file in files
     ]
 
 
-def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int) -> bytes:
-    relative = PurePosixPath(member.filename.replace("\\", "/"))
-    if relative.is_absolute() or ".." in relative.parts:
-        raise NotebookError("its path leads out of the zip")
-    if stat.S_ISLNK(member.external_attr >> 16):
-        raise NotebookError("it is a symbolic link")
-    if member.flag_bits & 0x1:
-        raise NotebookError("it is encrypted")
-    try:
-        with archive.open(member) as file:
-            return read_bounded(file, member.file_size, limit)  # its size in the zip's directory is only a claim
-    except NotebookError:
-        raise
-    except DAMAGED as error:
-        raise NotebookError(f"the zip is damaged here: {error}") from error
-
-
-def _read_inner_member(load: Reader, name: str) -> bytes:
-    with zipfile.ZipFile(io.BytesIO(load())) as archive:
-        return _read_member(archive, archive.getinfo(name), MOST_BYTES)
-
-
-def _refuse(reason: str) -> bytes:
-    raise NotebookError(reason)
-
-
-def _identified(files: list[Listed]) -> list[tuple[Found, bool]]:
-    """Whose each file is, and whether it is a notebook.
-
-    `ada_2026_08_answer.ipynb` looks like a name of Canvas's but is not one: there a number belongs to one student.
-    """
-    found = [_identify(file) for file in files]
-    names: dict[str, set[str]] = {}
-    for one in found:
-        names.setdefault(one.student, set()).add(one.name)
-    trusted = [
-        one if len(names[one.student]) == 1 else _identify(file, canvas=False)
-        for one, file in zip(found, files, strict=True)
-    ]
-    return [(one, file.is_notebook) for one, file in zip(trusted, files, strict=True) if _is_submission(one, file)]
-
-
-def _identify(file: Listed, *, canvas: bool = True) -> Found:
-    path = os.fsencode(str(file.path)).decode("utf-8", "replace")  # a name in another encoding is a name all the same
-    parts = [part for part in PurePosixPath(path).parts if part not in ("/", "..", ".")] or ["unnamed.ipynb"]
-    for part in parts[:2]:  # deeper down it is the student who gives the names
-        if match := MOODLE_NAME.fullmatch(part):
-            return Found(student=match["user"], name=match["name"], path=path, load=file.load)
-        if canvas and (match := CANVAS_NAME.fullmatch(part)):
-            late = bool(match["late"] or match["late_too"])
-            student, order = match["user"] or match["anonymous"], int(match["upload"] or 0)
-            name = match["name"] or student
-            return Found(student=student, name=name, path=path, load=file.load, late=late, order=order)
-    student = PurePosixPath(parts[0]).stem if parts[0].lower().endswith((".ipynb", ".zip", ".py")) else parts[0]
-    return Found(student=student, name=student, path=path, load=file.load)
-
-
-def _is_submission(found: Found, file: Listed) -> bool:
-    """A file that lies loose beside the submissions is nobody's, unless its name says otherwise."""
-    loose = file.kind == "file" and len(file.path.parts) == 1 and found.student == file.path.name
-    return file.is_notebook or not (loose or any(part.startswith(".") for part in file.path.parts))
-
-
-def _one_for_each_student(entries: list[tuple[Found, bool]], exercise: str | None) -> list[Found]:
-    """Keep each student's latest notebook of this exercise; several that fit equally well are not guessed between."""
-    by_student: dict[str, list[tuple[Found, bool]]] = {}
-    for entry, is_notebook in entries:
-        by_student.setdefault(entry.student, []).append((entry, is_notebook))
-    return [_choose(by_student[student], exercise) for student in sorted(by_student)]
-
-
-def _choose(entries: list[tuple[Found, bool]], exercise: str | None) -> Found:
+def _choose(work: list[tuple[Owner, Listed]], exercise: str | None, attempts: Attempts | None) -> list[Found]:
+    """One student's submission, or each attempt. Several that fit equally well are not guessed between."""
+    entries = [(_found(owner, file), file.is_notebook) for owner, file in work]
     notebooks = [entry for entry, is_notebook in entries if is_notebook]
     if not notebooks:
         (first, _), *others = entries
         reason = f"there is no notebook (.ipynb), only {_few([entry.path for entry, _ in entries])}"
-        return replace(first, load=partial(_refuse, reason)) if others else first
+        return [replace(first, load=partial(refuse, reason)) if others else first]
     named = [entry for entry in notebooks if exercise and exercise.lower() in entry.path.lower()] or notebooks
-    latest = max(entry.order for entry in named)
-    first, *equals = [entry for entry in named if entry.order == latest]
-    if equals:
+    if attempts == "best":
+        return sorted(named, key=_age)[-MAX_ATTEMPTS:]
+    age = _age if attempts == "last" else _upload
+    latest = max(age(entry) for entry in named)
+    first, *equals = [entry for entry in named if age(entry) == latest]
+    if equals and len({_digest(entry) for entry in (first, *equals)}) > 1:
         paths = _few([entry.path for entry in (first, *equals)])
         reason = f"there are {1 + len(equals)} notebooks and none says which one counts: {paths}"
-        return replace(first, load=partial(_refuse, reason))
+        return [replace(first, load=partial(refuse, reason))]
     passed_over = [entry.path for entry in notebooks if entry is not first]
-    return replace(first, note=f"passed over: {_few(passed_over)}" if passed_over else "")
+    return [replace(first, note=f"passed over: {_few(passed_over)}" if passed_over else "")]
+
+
+def _found(owner: Owner, file: Listed) -> Found:
+    return Found(
+        student=owner.student,
+        name=owner.name,
+        path=readable(str(file.path)),
+        load=file.load,
+        late=owner.late,
+        order=owner.order,
+        when=file.when,
+        flag=owner.doubt,
+        others=owner.others,
+    )
+
+
+def _upload(entry: Found) -> int:
+    return entry.order
+
+
+def _age(entry: Found) -> tuple[int, datetime]:
+    return entry.order, entry.when or datetime.min
+
+
+def _digest(entry: Found) -> str:
+    try:
+        return hashlib.sha256(entry.load()).hexdigest()
+    except NotebookError as error:
+        return str(error)
 
 
 def _few(paths: list[str], most: int = 4) -> str:
     more = f" and {len(paths) - most} more" if len(paths) > most else ""
     return ", ".join(paths[:most]) + more
-
-
-def _is_noise(name: str) -> bool:
-    return name in ("__MACOSX", ".DS_Store", ".ipynb_checkpoints", ".git") or name.startswith("._")

@@ -1,17 +1,24 @@
 """The journal of a grading run: each result is on disk before the next is counted.
 
-One line of JSON for each graded submission, behind a first line that says which run it belongs to. After a crash at any
-moment the same command reads it back: whole lines are kept, a half-written last one is cut off. A lock keeps a second
-grader out of the folder for as long as the first one lives, and dies with it.
+One line of JSON for each graded submission, behind a line that says which run it belongs to, and one for whatever a
+reviewer decides. Nothing is ever overwritten: a run with a new seed begins with another such line, and results before
+it no longer count, while what a reviewer decided does. After a crash at any moment the same command reads it back:
+whole lines are kept, a half-written last one is cut off. A lock keeps a second grader out of the folder for as long as
+the first one lives, and dies with it.
 """
 
-import fcntl
 import json
 import os
+import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import IO, Any, Self
+
+if sys.platform == "win32":  # where a class can be reviewed, though not graded
+    import msvcrt
+else:
+    import fcntl
 
 FILE_NAME = "journal.jsonl"
 
@@ -31,15 +38,24 @@ class Run:
     memory: int
 
 
+@dataclass(frozen=True, kw_only=True)
+class Decision:
+    """What a reviewer decided about one score, or about the whole: points instead of ours, if any, and a comment."""
+
+    points: float | None = None
+    comment: str = ""
+
+
 class Journal:
     """Open the journal in `folder` for one run, alone.
 
     Args:
         folder: made when missing
         run: must agree with the run that the folder already holds, if it holds one
+        anew: where it does not agree, begin this run behind the other
     """
 
-    def __init__(self, folder: Path, run: Run) -> None:
+    def __init__(self, folder: Path, run: Run, *, anew: bool = False) -> None:
         self.path = folder / FILE_NAME
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -47,17 +63,18 @@ class Journal:
         except OSError as error:
             raise OSError(f"the results cannot go to {folder}: {error.strerror}; give another --out") from error
         try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(self._file)
         except BlockingIOError:
             self._file.close()
             raise JournalError(f"another grader is at work in {folder}: wait for it, or give another --out") from None
+        self.decisions: dict[str, dict[str, Decision]] = {}  # of each result, by what they are about
         try:
-            self._offsets = self._recover(run)
+            self._offsets = self._recover(run, anew)
         except JournalError:
             self._file.close()
             raise
 
-    def _recover(self, run: Run) -> dict[str, int]:
+    def _recover(self, run: Run, anew: bool) -> dict[str, int]:
         """Cut off what is not whole, and return where each result begins; the results themselves stay on disk."""
         self._file.seek(0)
         offsets: dict[str, int] = {}
@@ -66,22 +83,32 @@ class Journal:
             entry = _entry(line)
             if entry is None:
                 break
-            if held is None:
-                held = entry
+            if "run" in entry or held is None:
+                held, offsets = entry, {}
             elif "key" in entry:
                 offsets[entry["key"]] = whole
+            elif "decided" in entry:
+                decided = Decision(points=entry["points"], comment=entry["comment"])
+                self.decisions.setdefault(entry["decided"], {})[entry["about"]] = decided
             whole += len(line)
         self._file.truncate(whole)
-        if held is None:
+        if held is None or (anew and held != {"run": asdict(run)}):
             self._write(json.dumps({"run": asdict(run)}))
-        elif held != {"run": asdict(run)}:
+            return {}
+        if held != {"run": asdict(run)}:
             raise JournalError(self._disagreement(held.get("run", {}), asdict(run)))
         return offsets
+
+    def decide(self, key: str, about: str, decision: Decision) -> None:
+        """Keep what a reviewer decided about a score of a result; when this returns, no crash can lose it."""
+        self._file.seek(0, os.SEEK_END)
+        self._write(json.dumps({"decided": key, "about": about, **asdict(decision)}))
+        self.decisions.setdefault(key, {})[about] = decision
 
     def _disagreement(self, held: dict[str, Any], wanted: dict[str, Any]) -> str:
         differing = [name for name in wanted if held.get(name) != wanted[name]]
         shown = ", ".join(f"{name} {held.get(name)!r}, not {wanted[name]!r}" for name in differing)
-        return f"{self.path.parent} holds the results of another run ({shown}): give another --out, or empty the folder"
+        return f"{self.path.parent} holds the results of another run ({shown}): give another --out, or --new-seed"
 
     def __contains__(self, key: str) -> bool:
         return key in self._offsets
@@ -129,9 +156,25 @@ def _entry(line: bytes) -> dict[str, Any] | None:
 
 
 def held_run(folder: Path) -> Run | None:
-    """The run a folder's journal was begun with, if it has one: a run without `--seed` goes on with its seed."""
+    """The run that a folder's journal holds, if it has one: a run without `--seed` goes on with its seed."""
+    held = None
     try:
         with open(folder / FILE_NAME, "rb") as file:
-            return Run(**json.loads(file.readline())["run"])
+            for line in file:
+                if line.startswith(b'{"run"') and line.endswith(b"\n"):
+                    held = Run(**json.loads(line)["run"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    return held
+
+
+def _lock(file: IO[bytes]) -> None:
+    """Raise BlockingIOError if another process has locked the file; the lock ends with the process."""
+    if sys.platform == "win32":
+        file.seek(0)
+        try:
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            raise BlockingIOError(*error.args) from error
+    else:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

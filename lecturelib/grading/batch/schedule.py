@@ -80,7 +80,7 @@ class FaultTolerantPool:
 
     def _send(self, task: Task) -> Future[str]:
         try:
-            return self._executor.submit(self._grade_one, task.found.student, task.notebook)
+            return self._executor.submit(self._grade_one, task.found.source, task.notebook)
         except BrokenExecutor as error:  # a worker has just died: seen like any other failure, when it is waited for
             failed: Future[str] = Future()
             failed.set_exception(error)
@@ -155,43 +155,56 @@ class FaultTolerantPool:
         self._stack.close()
 
 
+def is_all_graded(found: Iterable[Found], journal: Journal) -> bool:
+    """Whether the journal holds a result of everything that can be read: then there is nothing to start."""
+    tasks = (_task(entry) for entry in found)
+    return all(reason or task.key in journal for task, reason in tasks)
+
+
 def grade_all(
-    found: Iterable[Found], journal: Journal, pool: FaultTolerantPool, *, rubric: str, seed: int
+    found: Iterable[Found], journal: Journal, pool: FaultTolerantPool | None, *, rubric: str, seed: int
 ) -> Iterator[Graded]:
     """Yield one row for each submission as results come, each written to the journal first.
 
-    What the journal already holds is not graded again; a notebook that changed since is.
+    What the journal already holds is not graded again; a notebook that changed since is. Where `is_all_graded`, no pool
+    is needed.
     """
 
     def finish(task: Task, answer: str) -> Graded:
         if not answer.startswith("{"):
             answer = _without_tests(task.found, answer)
         journal.record(task.key, answer)
-        return _row(task.found, answer)
+        return _row(task, answer)
 
     def _without_tests(entry: Found, reason: str) -> str:
-        return SubmissionResult(submission=entry.student, rubric=rubric, seed=seed, reason=reason).to_json()
+        return SubmissionResult(submission=entry.source, rubric=rubric, seed=seed, reason=reason).to_json()
 
     for entry in found:
-        try:
-            notebook, reason = entry.load(), ""
-        except NotebookError as error:
-            notebook, reason = b"", str(error)
-        digest = hashlib.sha256(notebook + reason.encode()).hexdigest()[:16]
-        task = Task(found=entry, key=f"{entry.student}/{digest}", notebook=notebook)
+        task, reason = _task(entry)
         if task.key in journal:
-            yield _row(entry, journal.result(task.key))
-        elif reason:
-            yield finish(task, reason)
+            yield _row(task, journal.result(task.key))
+        elif reason or pool is None:
+            yield finish(task, reason or "it changed while it was graded; run the same command again")
         else:
             pool.submit(task)
-        while pool.is_full:
+        while pool is not None and pool.is_full:
             yield finish(*pool.next_done())
-    while len(pool):
+    while pool is not None and len(pool):
         yield finish(*pool.next_done())
 
 
-def _row(entry: Found, result: str) -> Graded:
+def _task(entry: Found) -> tuple[Task, str]:
+    """A submission as the journal knows it, and why it cannot be read, if it cannot."""
+    try:
+        notebook, reason = entry.load(), ""
+    except NotebookError as error:
+        notebook, reason = b"", str(error)
+    digest = hashlib.sha256(notebook + reason.encode("utf-8", "replace")).hexdigest()[:16]
+    return Task(found=entry, key=f"{entry.source}/{digest}", notebook=notebook), reason
+
+
+def _row(task: Task, result: str) -> Graded:
+    entry = task.found
     return Graded(
         student=entry.student,
         name=entry.name,
@@ -199,6 +212,8 @@ def _row(entry: Found, result: str) -> Graded:
         late=entry.late,
         result=SubmissionResult.from_json(result),
         note=entry.note,
+        flag=entry.flag,
+        key=task.key,
     )
 
 

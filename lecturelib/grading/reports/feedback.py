@@ -5,8 +5,8 @@ import re
 
 from lecturelib.grading.check import heatmap
 from lecturelib.grading.reports.page import number, page, text
+from lecturelib.grading.rubric.outline import Outline
 from lecturelib.grading.rubric.results import ExerciseResult, Graded, TestResult
-from lecturelib.grading.rubric.rubric import Rubric
 
 SAID = {
     "pass": "passed",
@@ -15,47 +15,63 @@ SAID = {
     "missing": "nothing to test",
     "timeout": "took too long",
     "crash": "ended the process",
+    "written": "read",
 }
 
 
-def feedback_page(rubric: Rubric, graded: Graded) -> str:
+def feedback_page(outline: Outline, graded: Graded) -> str:
     """Visible tests with message, hint and picture; of hidden ones only the points they add up to."""
     result = graded.result
     parts = [
-        f"<h1>{text(rubric.title)}</h1>",
-        f"<p>For {text(graded.name, 200)}: <strong>{number(result.earned)} of {number(rubric.points)} points</strong>"
+        f"<h1>{text(outline.title)}</h1>",
+        f"<p>For {text(graded.name, 200)}: <strong>{number(graded.points)} of {number(outline.points)} points</strong>"
         f"{', handed in late' if graded.late else ''}.</p>",
-        f"<p>File: {text(graded.path, 600)}{text(f'; {graded.note}', 1200) if graded.note else ''}</p>",
     ]
+    if graded.lateness or graded.deducted:
+        earned = f"{number(result.earned)} points earned, {number(graded.deducted)} deducted"
+        parts.append(f"<p>{text(_sentence(graded.lateness))} {earned}.</p>")
+    if graded.total is not None:
+        parts.append("<p>The points were set by hand.</p>")
+    if graded.comment:
+        parts.append(f'<p class="hint">{text(graded.comment)}</p>')
+    if graded.waits:
+        parts.append("<p>A written answer has not been read yet; its points are still missing.</p>")
+    if graded.path:
+        parts.append(f"<p>File: {text(graded.path, 600)}{text(f'; {graded.note}', 1200) if graded.note else ''}</p>")
     if result.reason:
         parts.append(f'<p class="hint">{text(_sentence(result.reason))}</p>')
-    titles = {exercise.name: exercise.title for exercise in rubric.exercises.values()}
-    parts += [_exercise(exercise) for exercise in result.exercises(titles)]
+    answers = dict(result.answers)
+    titles = {exercise.name: exercise.title for exercise in outline.exercises.values()}
+    parts += [_exercise(exercise, answers.get(exercise.name)) for exercise in result.exercises(titles)]
     if result.notes:
         notes = "".join(f"<li>{text(note, 600)}</li>" for note in result.notes[:40])
         parts += ["<h2>Notes</h2>", f"<p>These cost no points by themselves.</p><ul>{notes}</ul>"]
-    return page(f"{rubric.title}: feedback", "\n".join(parts))
+    return page(f"{outline.title}: feedback", "\n".join(parts))
 
 
-def _exercise(exercise: ExerciseResult) -> str:
+def _exercise(exercise: ExerciseResult, answer: str | None) -> str:
     head = f"<h2>{text(exercise.title)}: {number(exercise.earned)} of {number(exercise.points)} points</h2>"
     visible = [test for test in exercise.tests if test.visible]
     hidden = [test for test in exercise.tests if not test.visible]
-    parts = [head, *(_test(test) for test in visible)]
+    parts = [head, *([f"<pre>{text(answer, 20_000)}</pre>"] if answer else []), *(_test(test) for test in visible)]
     if hidden:
         earned, points = sum(test.earned for test in hidden), sum(test.points for test in hidden)
         parts.append(f"<p>Further tests on other inputs: {number(earned)} of {number(points)} points.</p>")
+        parts += [f'<p class="hint">{text(test.comment)}</p>' for test in hidden if test.comment]
     return "\n".join(parts)
 
 
 def _test(test: TestResult) -> str:
-    kind = "pass" if test.passed else "fail"
-    mark = "✓" if test.passed else "✗"
+    is_full = test.earned >= test.points
+    kind, mark = ("", "·") if test.waits else ("pass", "✓") if is_full else ("fail", "✗")
+    said = "not read yet" if test.waits else "set by hand" if test.awarded is not None else SAID[test.outcome]
+    title = test.name if test.outcome == "written" else test.name.replace("_", " ").capitalize()
     parts = [
-        f"<h3>{text(test.name.replace('_', ' ').capitalize())} <small>"
-        f'<span class="{kind}">{mark} {SAID[test.outcome]}</span>, '
+        f'<h3>{text(title)} <small><span class="{kind}">{mark} {said}</span>, '
         f"{number(test.earned)} of {number(test.points)} points</small></h3>",
     ]
+    if test.comment:
+        parts.append(f'<p class="hint">{text(test.comment)}</p>')
     if test.message:
         parts.append(f"<pre>{text(test.message)}</pre>")
     if test.hint:

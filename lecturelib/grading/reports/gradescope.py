@@ -8,37 +8,39 @@ from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import lecturelib
+from lecturelib.grading.rubric.outline import Outline
 from lecturelib.grading.rubric.results import Graded, TestResult
-from lecturelib.grading.rubric.rubric import Rubric
 
 
-def results_json(rubric: Rubric, graded: Graded) -> str:
+def results_json(outline: Outline, graded: Graded) -> str:
     """One submission as Gradescope's autograder specification has it; hidden tests stay hidden, also by name."""
     result = graded.result
     shown = [_test(test, index) for index, test in enumerate(result.tests, start=1)]
-    output = result.reason or "\n".join(result.notes)
+    said = (graded.comment, graded.lateness, result.reason, *result.notes)
+    output = "\n".join(part for part in said if part)
     document = {
-        "score": result.earned,
+        "score": graded.points,
         "execution_time": round(result.seconds, 3),
         "output": output,
         "output_format": "text",
         "visibility": "visible",
         "stdout_visibility": "hidden",
         "tests": shown,
-        "extra_data": {"rubric": rubric.name, "seed": result.seed, "out_of": rubric.points},
+        "extra_data": {"rubric": outline.name, "seed": result.seed, "out_of": outline.points},
     }
     return json.dumps(document, indent=1, allow_nan=False)
 
 
 def _test(test: TestResult, index: int) -> dict[str, object]:
     name = test.name.replace("_", " ") if test.visible else f"further test {index}"
-    said = "\n".join(part for part in (test.message, f"Hint: {test.hint}" if test.hint else "") if part)
+    told = (test.message, f"Hint: {test.hint}" if test.hint else "") if test.visible else ()
+    said = "\n".join(part for part in (*told, test.comment) if part)
     return {
         "name": f"{test.exercise}: {name}",
         "score": test.earned,
         "max_score": test.points,
-        "status": "passed" if test.passed else "failed",
-        "output": said if test.visible else "",
+        "status": "passed" if test.earned >= test.points else "failed",
+        "output": said,
         "output_format": "text",
         "visibility": "visible" if test.visible else "hidden",
     }

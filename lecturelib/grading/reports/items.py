@@ -1,13 +1,15 @@
 """The exercises under the magnifying glass: which tests were hard, which tell students apart, which mistakes recur."""
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import StatisticsError, correlation, mean, median
 
 from lecturelib.grading.reports.page import number, page, table, text
+from lecturelib.grading.rubric.outline import Outline
 from lecturelib.grading.rubric.results import Graded, TestResult
-from lecturelib.grading.rubric.rubric import Rubric
 
 BINS = 10
 
@@ -32,7 +34,7 @@ class Item:
     outcomes: Counter[str]
 
 
-def analyse(rubric: Rubric, graded: Sequence[Graded]) -> list[Item]:
+def analyse(outline: Outline, graded: Sequence[Graded]) -> list[Item]:
     """One `Item` for each test, in the rubric's order; submissions that could not be read are left out."""
     tested = [row.result for row in graded if row.result.tests]
     results: dict[tuple[str, str], list[tuple[TestResult, float]]] = {}
@@ -40,7 +42,7 @@ def analyse(rubric: Rubric, graded: Sequence[Graded]) -> list[Item]:
         for answer in result.tests:
             results.setdefault((answer.exercise, answer.name), []).append((answer, result.earned - answer.earned))
     items = []
-    for test in rubric.tests:
+    for test in outline.tests:
         answers = results.get((test.exercise, test.name), [])
         passed = [float(answer.passed) for answer, _ in answers]
         items.append(
@@ -50,52 +52,78 @@ def analyse(rubric: Rubric, graded: Sequence[Graded]) -> list[Item]:
                 visible=test.visible,
                 points=test.points,
                 solved=sum(passed) / len(passed) if passed else math.nan,
-                discrimination=correlation(passed, [rest for _, rest in answers]),
+                discrimination=_correlation(passed, [rest for _, rest in answers]),
                 outcomes=Counter(answer.outcome for answer, _ in answers),
             )
         )
     return items
 
 
-def correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
+def _correlation(xs: Sequence[float], ys: Sequence[float]) -> float | None:
     """Pearson's r, or None where one side does not vary."""
-    n = len(xs)
-    if n < 2:
+    try:
+        return correlation(xs, ys)
+    except StatisticsError:
         return None
-    mean_x, mean_y = sum(xs) / n, sum(ys) / n
-    spread_x = sum((x - mean_x) ** 2 for x in xs)
-    spread_y = sum((y - mean_y) ** 2 for y in ys)
-    if spread_x * spread_y < 1e-12:
-        return None
-    return sum((x - mean_x) * (y - mean_y) for x, y in zip(xs, ys, strict=True)) / math.sqrt(spread_x * spread_y)
+
+
+# What a message says went wrong, the first that fits; the numbers in it are one student's
+KINDS = {
+    "returns nothing": r"got none\b",
+    "raises nothing, or something else": r"should raise|should mention",
+    "no gradient": r"no gradient|cuts it",
+    "NaN or infinity": r"\bnan\b|\binf(inity)?\b",
+    "wrong shape": r"\bshape \(|\bshapes?\b.*expected|\blength\b.*expected",
+    "wrong dtype": r"\bdtype\b|should hold|torch\.(u?int|b?float|bool|complex)",
+    "wrong device": r"\bdevice\b",
+    "wrong type": r"should be an? |should be (the )?(tensor|list|tuple|dict|number|string)|expected kind",
+    "wrong gradient": r"\bgradient",
+    "wrong values": r"\bdiffers?\b|\bexpected\b|\bshould be\b|\bwrong in\b|\bgot\b",
+}
+_NUMBERS = re.compile(r"[-+−]?\d[\d.,]*(?:e[-+]?\d+)?", re.IGNORECASE)
+
+
+def kind_of(test: TestResult) -> str:
+    """What went wrong, without the numbers of one student: the mistake's name, the exception, or the sort of answer."""
+    if test.mistake:
+        return test.mistake.replace("_", " ")
+    if test.outcome == "error":
+        raised = re.search(r"raised (\w+)", test.message)
+        return f"raises {raised[1]}" if raised else "raises an error"
+    if test.outcome != "fail":
+        return test.outcome
+    first = test.message.partition("\n")[0]
+    where = test.name.replace("_", " ")
+    kind = next((kind for kind, words in KINDS.items() if re.search(words, first, re.IGNORECASE)), None)
+    return f"{kind}: {where}" if kind else _NUMBERS.sub("…", first)[:200] or where
 
 
 def common_wrong_answers(graded: Sequence[Graded], most: int = 12) -> list[tuple[str, str, int, str]]:
     """(exercise, what went wrong, how many students, the hint they got), the most frequent first.
 
-    A known mistake is counted under its name, anything else under its message. A student counts once for each. What was
+    A known mistake is counted under its name, anything else under what it is. A student counts once for each. What was
     not written at all is no wrong answer; the table of tests counts it.
     """
     counts: Counter[tuple[str, str]] = Counter()
     hints: dict[tuple[str, str], str] = {}
     for row in graded:
-        wrong = [test for test in row.result.tests if test.outcome not in ("pass", "missing")]
-        keys = {(test.exercise, test.mistake.replace("_", " ") or test.message or test.outcome): test for test in wrong}
+        wrong = [test for test in row.result.tests if test.outcome not in ("pass", "missing", "written")]
+        keys = {(test.exercise, kind_of(test)): test for test in wrong}
         counts.update(keys.keys())
         hints.update({key: test.hint for key, test in keys.items()})
     return [(exercise, what, count, hints[exercise, what]) for (exercise, what), count in counts.most_common(most)]
 
 
-def items_page(rubric: Rubric, graded: Sequence[Graded]) -> str:
+def items_page(outline: Outline, graded: Sequence[Graded]) -> str:
     """The instructor's page: histogram, items, common wrong answers, slowest submissions."""
     unread = [row for row in graded if not row.result.tests]
     parts = [
-        f"<h1>{text(rubric.title)}: the exercises in numbers</h1>",
-        f"<p>{len(graded)} submissions, {len(unread)} of them not graded. {_summary(rubric, graded)}</p>",
+        f"<h1>{text(outline.title)}: the exercises in numbers</h1>",
+        f"<p>{len(graded)} submissions, {len(unread)} of them not graded. {_summary(outline, graded)}</p>",
         "<h2>Points</h2>",
-        _histogram(rubric, graded),
+        _histogram(outline, graded),
         "<h2>Tests</h2>",
-        _items_table(analyse(rubric, graded)),
+        _items_table(analyse(outline, graded)),
         "<p>Solved is the fraction of graded submissions that pass the test. Discrimination is the correlation of "
         "passing it with the points on all other tests: near zero or below, look at the test.</p>",
         "<h2>Common wrong answers</h2>",
@@ -119,17 +147,14 @@ def items_page(rubric: Rubric, graded: Sequence[Graded]) -> str:
     if unread:
         rows = [[text(row.student), text(row.path), text(row.result.reason)] for row in unread]
         parts += ["<h2>Not graded</h2>", table("Submissions with no tests run", ["student", "path", "reason"], rows)]
-    return page(f"{rubric.title}: items", "\n".join(parts))
+    return page(f"{outline.title}: items", "\n".join(parts))
 
 
-def _summary(rubric: Rubric, graded: Sequence[Graded]) -> str:
+def _summary(outline: Outline, graded: Sequence[Graded]) -> str:
     if not graded:
         return ""
-    scores = sorted(row.result.earned for row in graded)
-    middle = len(scores) // 2
-    median = scores[middle] if len(scores) % 2 else (scores[middle - 1] + scores[middle]) / 2
-    mean = sum(scores) / len(scores)
-    return f"Mean {number(mean)}, median {number(median)} of {number(rubric.points)} points."
+    scores = [row.points for row in graded]
+    return f"Mean {number(mean(scores))}, median {number(median(scores))} of {number(outline.points)} points."
 
 
 def _items_table(items: list[Item]) -> str:
@@ -144,11 +169,11 @@ def _items_table(items: list[Item]) -> str:
     return table("One row for each test", columns, rows, frozenset({2, 3, 4}))
 
 
-def _histogram(rubric: Rubric, graded: Sequence[Graded]) -> str:
+def _histogram(outline: Outline, graded: Sequence[Graded]) -> str:
     """Ten bars as SVG, with the counts as text, so that neither colour nor sight is needed."""
     counts = [0] * BINS
     for row in graded:
-        share = row.result.earned / rubric.points if rubric.points else 0.0
+        share = row.points / outline.points if outline.points else 0.0
         counts[min(int(share * BINS), BINS - 1)] += 1
     tallest = max([*counts, 1])
     bars = []

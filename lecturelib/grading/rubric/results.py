@@ -2,7 +2,7 @@
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, ClassVar, Literal, get_args
 
 Outcome = Literal["pass", "fail", "error", "missing", "timeout", "crash", "written"]
@@ -157,7 +157,7 @@ def _test(raw: dict[str, Any]) -> TestResult:
 
 
 def _picture(raw: dict[str, Any]) -> Picture:
-    if set(raw) != {field.name for field in fields(Picture)}:
+    if set(raw) != {one.name for one in fields(Picture)}:
         raise ValueError(f"not a picture: it has {', '.join(raw)}")
     return Picture(
         got=tuple(tuple(float(x) for x in row) for row in raw["got"]),
@@ -187,9 +187,16 @@ class Graded:
         student: what identifies the student on the platform
         name: how to address them
         path: where the submission was found
-        late: the platform says it came late
+        late: it came late
         result: the verdict
         note: what else was handed in and passed over
+        flag: what an instructor should look at: not on the roster, handed in nothing
+        key: the result's in the journal
+        lateness: how late it is, in words
+        penalty: points that being late costs, if there are so many
+        total: what a reviewer decided to give in all, if one did
+        comment: what the reviewer wrote about the whole
+        roster: the student's line of the roster, by heading
     """
 
     student: str
@@ -198,3 +205,25 @@ class Graded:
     late: bool
     result: SubmissionResult
     note: str = ""
+    flag: str = ""
+    key: str = ""
+    lateness: str = ""
+    penalty: float = 0.0
+    total: float | None = None
+    comment: str = ""
+    roster: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def deducted(self) -> float:
+        """What being late did cost."""
+        return 0.0 if self.total is not None else min(self.penalty, self.result.earned)
+
+    @property
+    def points(self) -> float:
+        """What counts in the end: what was earned or awarded, less what being late costs."""
+        return self.result.earned - self.deducted if self.total is None else self.total
+
+    @property
+    def waits(self) -> int:
+        """How many written items nobody has read yet."""
+        return sum(test.waits for test in self.result.tests)

@@ -7,7 +7,6 @@ arguments can still make of a reference, `within_bounds` stops.
 
 import contextlib
 import copy
-import resource
 import signal
 import sys
 import threading
@@ -20,6 +19,9 @@ from torch import Tensor, nn
 from lecturelib.grading.sandbox.worker.calls import leaves, plain, tensors
 from lecturelib.grading.sandbox.worker.wire import Malformed
 
+if sys.platform != "win32":
+    import resource
+
 MOST_NUMBERS = 1 << 17  # in all tensors of one question
 LONGEST_SIDE = 1024
 LARGEST_INTEGER = 4096
@@ -30,6 +32,7 @@ MOST_KEPT = 256  # objects, and graphs for gradients
 MOST_SECONDS = 10.0  # of our own computing, for one question
 MOST_MEMORY = 1 << 30  # more than this process has, for one question
 MOST_BYTES = 64 << 20  # in one answer
+MOST_KEPT_BYTES = 512 << 20  # of all objects, and of all that graphs hold, in one call
 _ONE_AT_A_TIME = threading.RLock()  # limits are the process's, and a Dask worker grades in several threads
 
 
@@ -56,6 +59,7 @@ class References:
         self._objects: list[Any] = []
         self._graphs: list[tuple[list[Tensor], list[Tensor]]] = []
         self._questions = 0
+        self._kept_bytes = 0
 
     def register(self, function: Any) -> tuple[int, str]:
         """A callable's number, and what kind of proxy it needs: what `wire.encode` asks for."""
@@ -86,7 +90,7 @@ class References:
             raise Malformed("a question of unknown kind") from None
         _bounded(question)
         try:
-            with within_bounds():
+            with within_bounds(), torch.autograd.graph.saved_tensors_hooks(self._counted, _as_it_is):
                 answer = handler(question)
             if sum(tensor.nbytes for tensor in tensors(answer)) > MOST_BYTES:
                 raise Malformed(f"a question whose answer has more than {MOST_BYTES >> 20} MB")
@@ -114,6 +118,8 @@ class References:
         made = build(*args, **kwargs)
         self._objects.append(made)
         module = made if isinstance(made, nn.Module) else None
+        for tensor in module.state_dict().values() if module else tensors(list(vars(made).values())):
+            self._counted(tensor)
         return {
             "object": len(self._objects) - 1,
             "methods": _public_methods(made),
@@ -177,8 +183,23 @@ class References:
         if len(self._graphs) >= MOST_KEPT:
             raise Malformed(f"more than {MOST_KEPT} differentiable results of references in one call")
         outputs = [tensor for tensor in tensors(value) if tensor.is_floating_point()]
+        for tensor in (*inputs, *outputs):
+            self._counted(tensor)
         self._graphs.append((inputs, outputs))
         return {"value": plain(value), "graph": len(self._graphs) - 1, "link": _link(outputs)}
+
+    def _counted(self, tensor: Tensor) -> Tensor:
+        """Count a tensor that lives as long as the call, such as one that a graph holds to go back."""
+        self._kept_bytes += tensor.nbytes
+        if self._kept_bytes > MOST_KEPT_BYTES:
+            raise Malformed(f"questions whose answers keep more than {MOST_KEPT_BYTES >> 20} MB in one call")
+        return tensor
+
+    def forget(self) -> None:
+        """Let go of everything: the call is over."""
+        self._graphs.clear()
+        self._objects.clear()
+        self._callables.clear()
 
     def _backward(self, question: dict[str, Any]) -> dict[str, Any]:
         inputs, outputs = _chosen(self._graphs, question, "graph")
@@ -206,6 +227,10 @@ class References:
         return {"value": found}
 
 
+def _as_it_is(tensor: Tensor) -> Tensor:
+    return tensor
+
+
 @contextlib.contextmanager
 def within_bounds() -> Iterator[None]:
     """While a reference works for a student: so much memory, then it fails to allocate; so long, then `Malformed`.
@@ -213,7 +238,7 @@ def within_bounds() -> Iterator[None]:
     Time is kept where this thread may: a signal reaches the main one only.
     """
     with _ONE_AT_A_TIME, _bounded_memory():
-        if threading.current_thread() is threading.main_thread():
+        if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
             with _bounded_time():
                 yield
         else:
@@ -222,12 +247,14 @@ def within_bounds() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _bounded_memory() -> Iterator[None]:
+    if sys.platform != "linux":
+        yield
+        return
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    if sys.platform == "linux":
-        with open("/proc/self/statm") as stream:
-            most = int(stream.read().split()[0]) * resource.getpagesize() + MOST_MEMORY
-        held = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
-        resource.setrlimit(resource.RLIMIT_AS, (min([most, *held]), hard))
+    with open("/proc/self/statm") as stream:
+        most = int(stream.read().split()[0]) * resource.getpagesize() + MOST_MEMORY
+    held = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_AS, (min([most, *held]), hard))
     try:
         yield
     finally:

@@ -26,15 +26,15 @@ _STATUS_SECONDS = 60.0  # for process 1, which is ours, to answer on a busy mach
 
 
 class Running:
-    """One submission's processes, from the moment it is opened until it is closed."""
+    """One submission's processes, from the moment it is opened until it is closed; all its seconds end at `ends`."""
 
     def __init__(
-        self, fork: Callable[[], tuple[socket.socket, socket.socket]], notebook: Notebook, limits: Limits
+        self, fork: Callable[[], tuple[socket.socket, socket.socket]], notebook: Notebook, limits: Limits, ends: float
     ) -> None:
         self._fork, self._notebook, self.limits = fork, notebook, limits
         self._control: socket.socket | None = None
         self._lost: SubmissionError | None = None  # why no call can be made any more
-        self._ends = time.monotonic() + limits.total_seconds
+        self._ends = ends
         self._starts = 0
         self._computed = 0.0  # seconds of computing by its processes, when process 1 last said so
         self.notes: tuple[str, ...] = notebook.notes
@@ -55,6 +55,8 @@ class Running:
         connection = self._connect()
         allowance = self._allow(self.limits.call_seconds)
         try:
+            _hear_of_its_start(connection, allowance.left)
+            self._ask("hold")  # from here on only the call's own process can learn what is asked
             return _converse(connection, call, replacements, self.limits, allowance.left)
         except TimeoutError:
             raise CallTimeout(f"no answer within {self.limits.call_seconds:g} seconds") from None
@@ -64,7 +66,9 @@ class Running:
             raise CallCrashed(f"the answer was not one we accept: {error}") from None
         finally:
             connection.close()
-            self._ask("sweep")
+            if not self._ask("sweep").get("clean", True):  # a note may have been left: the next call starts afresh
+                self.close()
+                self._starts -= 1
 
     def close(self) -> None:
         """End every process of the submission."""
@@ -120,7 +124,7 @@ class Running:
         except wire.Malformed as error:
             self._give_up(CallCrashed(f"the notebook's process did not say what it should: {error}"))
         else:
-            self._ask("sweep")  # what the cells left running would only take from the calls
+            self._ask("sweep")  # what the cells left running would only take from the calls, or watch them
             if self._starts == 1:
                 self.notes, self.output = (*self.notes, *notes), output
 
@@ -157,15 +161,27 @@ class Running:
             self.close()
             raise SandboxFailed(f"process 1 of the submission is gone: {error or type(error).__name__}") from error
         status = json.loads(line)
-        self.peak_mb, self._computed = max(self.peak_mb, status["peak_mb"]), status["cpu_seconds"]
+        self.peak_mb = max(self.peak_mb, status["peak_mb"])
+        self._computed = status.get("cpu_seconds", self._computed)
         return status
 
 
 class RemoteSubmission(Submission):
-    """A submission in the sandbox. A context manager: leaving it ends every process of the submission."""
+    """A submission in the sandbox. A context manager: leaving it ends every process of the submission.
 
-    def __init__(self, running: Running, replacements: Mapping[str, Callable[..., Any]] | None = None) -> None:
-        self._running, self._replacements = running, dict(replacements or {})
+    The notebook runs once for each set of references that calls are given in place of its names. So what a reference
+    has answered can be known only where the same reference could be asked again, whatever a call may have found to
+    leave notes in.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[], Running],
+        runs: dict[frozenset[str], Running] | None = None,
+        replacements: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        self._start, self._replacements = start, dict(replacements or {})
+        self._runs = {frozenset(): start()} if runs is None else runs
 
     def __enter__(self) -> "RemoteSubmission":
         return self
@@ -173,7 +189,12 @@ class RemoteSubmission(Submission):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._running.close()
+        for running in self._runs.values():
+            running.close()
+
+    @property
+    def _running(self) -> Running:
+        return self._runs[frozenset()]
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -188,13 +209,16 @@ class RemoteSubmission(Submission):
     @property
     def peak_mb(self) -> float:
         """The most memory that its processes were seen to use together, in megabytes."""
-        return self._running.peak_mb
+        return max(running.peak_mb for running in self._runs.values())
 
     def perform(self, call: Call) -> Reply:
-        return self._running.call(call, self._replacements)
+        at_hand = frozenset(self._replacements)
+        if at_hand not in self._runs:
+            self._runs[at_hand] = self._start()
+        return self._runs[at_hand].call(call, self._replacements)
 
     def with_replacements(self, references: Mapping[str, Callable[..., Any]]) -> "RemoteSubmission":
-        return RemoteSubmission(self._running, {**self._replacements, **references})
+        return RemoteSubmission(self._start, self._runs, {**self._replacements, **references})
 
 
 def _converse(
@@ -209,16 +233,25 @@ def _converse(
     references = References()
     request = {"nonce": nonce, "call": call, "replace": dict(replacements)}
     decoder = wire.Decoder(wire.Caps(buffer_bytes=limits.frame_mb << 20), (Reply, Gradients, Raised, Opaque))
+    wire.send(connection, wire.encode(request, references.register), left)
     try:
-        wire.send(connection, wire.encode(request, references.register), left)
-        _read(connection, decoder, nonce, "started", left)
+        while True:
+            kind, content = _read(connection, decoder, nonce, "reply or ask", left)
+            if kind == "reply":
+                return _checked(content)
+            wire.send(connection, wire.encode(references.answer(content)), left)
+    finally:
+        references.forget()
+
+
+def _hear_of_its_start(connection: socket.socket, left: wire.Left) -> None:
+    """A fork for the call is there."""
+    caps = wire.Caps(header_bytes=1 << 10, buffer_bytes=0)
+    try:
+        if wire.Decoder(caps).decode(*wire.receive(connection, caps, left)) != {"started": True}:
+            raise wire.Malformed("it does not say that it has started")
     except wire.Closed:
         raise _NotStarted from None
-    while True:
-        kind, content = _read(connection, decoder, nonce, "reply or ask", left)
-        if kind == "reply":
-            return _checked(content)
-        wire.send(connection, wire.encode(references.answer(content)), left)
 
 
 class _NotStarted(Exception):

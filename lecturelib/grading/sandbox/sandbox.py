@@ -40,6 +40,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
@@ -137,7 +138,10 @@ class Sandbox:
             notebook = read_notebook(notebook)
         from lecturelib.grading.sandbox.remote import RemoteSubmission, Running
 
-        return RemoteSubmission(Running(partial(self.fork, imports_for(notebook)), notebook, self.limits))
+        ends = time.monotonic() + self.limits.total_seconds
+        return RemoteSubmission(
+            partial(Running, partial(self.fork, imports_for(notebook)), notebook, self.limits, ends)
+        )
 
     def fork(self, imports: Sequence[str] = ()) -> tuple[socket.socket, socket.socket]:
         """A new, empty submission: the socket to its process 1, and the one that takes its notebook.
@@ -210,6 +214,7 @@ class Sandbox:
             "imports": list(self._imports),
             "bait": str(self._bait),
             "grader": os.getpid(),
+            "home": str(self._home),
             "trial_user": _FIRST_USER + secrets.randbelow(_USERS),
         }
         ours, theirs = socket.socketpair()

@@ -19,7 +19,7 @@ from lecturelib.grading.rubric.results import SubmissionResult
 from lecturelib.grading.rubric.runner import run
 from lecturelib.grading.sandbox.limits import Limits
 from lecturelib.grading.sandbox.sandbox import Sandbox
-from lecturelib.grading.sandbox.worker import supervisor
+from lecturelib.grading.sandbox.worker import processes
 
 # A string that stands for everything secret: in the tests, the references, the environment, other submissions.
 CANARY = "canary-7f3a9e51"
@@ -184,7 +184,7 @@ def weak() -> list[str]:
 def descendants_on_host(box: Sandbox) -> set[int]:
     """The processes below the zygote, as the machine sees them."""
     assert box._process is not None
-    return supervisor.descendants(box._process.pid)
+    return processes.descendants(box._process.pid)
 
 
 def wait_until_nothing_is_left(box: Sandbox) -> bool:

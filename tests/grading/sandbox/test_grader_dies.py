@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import lecturelib
-from lecturelib.grading.sandbox.worker import supervisor
+from lecturelib.grading.sandbox.worker import processes
 
 GRADER = """
 import sys, time
@@ -30,7 +30,7 @@ def test_killed_grader_takes_every_process_with_it():
     with grader:
         assert grader.stdout is not None
         assert grader.stdout.readline() == b"ready\n"
-        below = supervisor.descendants(grader.pid)
+        below = processes.descendants(grader.pid)
         assert len(below) >= 4  # the zygote and its outer half, process 1, the notebook's process
         grader.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 120

@@ -27,7 +27,8 @@ class PositionExplorer(Explorer):
         start: the encoding and the shift shown first; shifts reach a third of the positions either way
     """
 
-    script = "explorer.js"
+    title = "What do positions say to each other?"
+    hint = "click anywhere on the map, then change the encoding."
 
     def __init__(
         self,

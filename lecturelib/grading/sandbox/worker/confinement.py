@@ -2,13 +2,15 @@
 
 import os
 import resource
+import secrets
+import signal
 import tempfile
 from dataclasses import dataclass
 from typing import Any
 
 from lecturelib.grading.sandbox.worker import kernel, landlock, root, seccomp
-
-LINUX = os.uname().sysname == "Linux"
+from lecturelib.grading.sandbox.worker.kernel import LINUX
+from lecturelib.grading.sandbox.worker.scratch import MOST_FILES, Scratch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +24,7 @@ class Fence:
         landlock: whether Landlock's rules are put in force
         read, list_only, write: those rules
         system_calls: whether the seccomp filter is installed
+        home: where scratch directories are made, if not in a root of their own
     """
 
     namespaces: bool
@@ -32,14 +35,15 @@ class Fence:
     list_only: tuple[str, ...]
     write: tuple[str, ...]
     system_calls: bool
+    home: str
 
 
-def build(namespaces: bool, user_namespace: bool, unfenced: bool) -> Fence:
-    """The fence for this machine; called once, by the zygote, in its final root. `unfenced` leaves it at limits."""
+def build(namespaces: bool, user_namespace: bool, unfenced: bool, home: str) -> Fence:
+    """The fence for this machine; called once, by the zygote, in its final root. `unfenced` leaves files open."""
     read: list[str]
     list_only: list[str] = []
     if namespaces:
-        read, write = root.visible(), [root.SCRATCH, "/dev/shm", "/dev/null"]
+        read, list_only, write = root.visible(), ["/dev/shm"], ["/dev/null"]
     else:
         (read, list_only), write = root.visible_without_lecturelib(), ["/dev/null"]
     return Fence(
@@ -50,37 +54,49 @@ def build(namespaces: bool, user_namespace: bool, unfenced: bool) -> Fence:
         read=tuple(read),
         list_only=tuple(list_only),
         write=tuple(write),
-        system_calls=LINUX and not unfenced and seccomp.supported(),
+        system_calls=LINUX and seccomp.supported(),
+        home=home,
     )
 
 
-def separate(fence: Fence, scratch_mb: int) -> None:
-    """Process 1 of a submission's new process namespace: its own mounts, scratch directory and /proc."""
+def separate(fence: Fence, user: int, scratch_mb: int) -> Scratch:
+    """Process 1 of a submission: its own scratch directory; and in a new process namespace its own mounts and /proc."""
+    owner = user if fence.own_user else None
     if not fence.namespaces:
-        return
+        path = os.path.join(os.path.realpath(fence.home), secrets.token_hex(8))
+        os.mkdir(path, 0o700)
+        if owner is not None:
+            os.chown(path, owner, owner)
+        return Scratch(path, scratch_mb, own_disk=False, user=owner)
     kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
-    options = f"size={scratch_mb}m,nr_inodes=4096,mode=1777"
+    options = f"size={scratch_mb}m,nr_inodes={MOST_FILES},mode=1777"
     kernel.mount("scratch", root.SCRATCH, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC, options)
-    kernel.mount(root.SCRATCH, "/dev/shm", None, kernel.MS_BIND)
     kernel.mount("proc", "/proc", "proc", kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC)
     if fence.user_namespace:  # a namespace of its own, so that processes are counted apart
         kernel.unshare(kernel.CLONE_NEWUSER)
         root.become_nobody(65534, 65534)
+    return Scratch(root.SCRATCH, scratch_mb, own_disk=True, user=owner)
 
 
-def confine(fence: Fence, user: int, limits: dict[str, Any]) -> None:
+def confine(fence: Fence, user: int, limits: dict[str, Any], scratch: str) -> None:
     """Shut this process in, and all it will start: user, privileges, limits, files, system calls. For good."""
-    rules = landlock.prepare(fence.read, fence.list_only, fence.write) if fence.landlock else None
+    write = (*fence.write, scratch)
+    rules = landlock.prepare(fence.read, fence.list_only, write) if fence.landlock else None
     if fence.own_user:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
     if LINUX:
         kernel.drop_capabilities()
-        kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # nobody reads its memory, not even by the same user
+        # nobody reads its memory, not even by the same user; in a user namespace process 1 could not see either what
+        # it holds open, and there Landlock and the filter keep everybody else away
+        kernel.prctl(kernel.PR_SET_DUMPABLE, 1 if fence.user_namespace and fence.landlock else 0)
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGKILL)
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
     os.umask(0o077)
-    os.chdir(root.SCRATCH if fence.namespaces else "/" if LINUX else tempfile.gettempdir())
+    os.chdir(scratch)
+    os.environ.update(dict.fromkeys(("HOME", "TMPDIR", "MPLCONFIGDIR"), scratch))
+    tempfile.tempdir = None  # found again when it is asked for
     _limit(fence, limits)
     if rules is not None:
         landlock.restrict(rules)

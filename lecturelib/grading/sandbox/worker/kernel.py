@@ -4,6 +4,7 @@ import ctypes
 import os
 import platform
 import struct
+import sys
 
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 MNT_DETACH = 2
@@ -18,6 +19,7 @@ _MOUNT_SETATTR = 442
 _CAPABILITY_VERSION_3, _LAST_CAPABILITY = 0x20080522, 63
 
 MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
+LINUX = sys.platform == "linux"
 libc = ctypes.CDLL(None, use_errno=True)
 
 

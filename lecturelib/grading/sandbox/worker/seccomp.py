@@ -26,9 +26,15 @@ REFUSED: dict[str, tuple[int, int | None]] = {
     "setns": (308, 268), "open_tree": (428, 428), "move_mount": (429, 429), "fsopen": (430, 430),
     "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433), "mount_setattr": (442, 442),
     "open_by_handle_at": (304, 265), "name_to_handle_at": (303, 264), "mknod": (133, None), "mknodat": (259, 33),
-    # memory that no limit counts
-    "memfd_create": (319, 279), "memfd_secret": (447, 447), "shmget": (29, 194), "semget": (64, 190),
-    "msgget": (68, 186), "mq_open": (240, 180),
+    # memory that no limit counts, and places to leave a note in
+    "memfd_create": (319, 279), "memfd_secret": (447, 447), "io_setup": (206, 0), "shmget": (29, 194),
+    "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190), "semop": (65, 193), "semctl": (66, 191),
+    "semtimedop": (220, 192), "msgget": (68, 186), "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187),
+    "mq_open": (240, 180), "mq_unlink": (241, 181), "mq_timedsend": (242, 182), "mq_timedreceive": (243, 183),
+    "mq_notify": (244, 184), "mq_getsetattr": (245, 185),
+    # signals and priorities of others: of its own a process has no need either, and a filter cannot tell whose they are
+    "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240), "setpgid": (109, 154), "ioprio_set": (251, 30),
     # wide doors into the kernel
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "keyctl": (250, 219), "add_key": (248, 217),
@@ -40,8 +46,27 @@ REFUSED: dict[str, tuple[int, int | None]] = {
     "delete_module": (176, 106), "reboot": (169, 142), "swapon": (167, 224), "swapoff": (168, 225), "acct": (163, 89),
     "quotactl": (179, 60), "syslog": (103, 116), "sethostname": (170, 161), "setdomainname": (171, 162),
     "settimeofday": (164, 170), "clock_settime": (227, 112), "adjtimex": (159, 171), "clock_adjtime": (305, 266),
-    "vhangup": (153, 58), "iopl": (172, None), "ioperm": (173, None),
+    "vhangup": (153, 58), "iopl": (172, None), "ioperm": (173, None), "sync": (162, 81), "syncfs": (306, 267),
+    "quotactl_fd": (443, 443), "statmount": (457, 457), "listmount": (458, 458),
 }  # fmt: skip
+# Calls that are refused for some of their arguments: numbers as above, the argument's place, its values, and whether
+# those are the ones refused or the only ones that are not. All these arguments are 32 bits wide.
+BY_ARGUMENT: tuple[tuple[str, tuple[int, int], int, tuple[int, ...], bool], ...] = (
+    # limits and scheduling: of oneself, which is number 0, and of nobody else
+    ("prlimit64", (302, 261), 0, (0,), False),
+    ("sched_setparam", (142, 118), 0, (0,), False),
+    ("sched_setscheduler", (144, 119), 0, (0,), False),
+    ("sched_setattr", (314, 274), 0, (0,), False),
+    ("sched_setaffinity", (203, 122), 0, (0,), False),
+    ("setpriority", (141, 140), 0, (0,), False),  # of a process, not of a group or a user,
+    ("setpriority", (141, 140), 1, (0,), False),  # and of this one
+    # locks of parts of a file, which nothing counts (a lock of a whole file needs an open one, and those are counted);
+    # signals by way of a file; larger pipes
+    ("fcntl", (72, 25), 1, (6, 7, 8, 10, 15, 37, 38, 1024, 1026, 1031), True),
+    ("ioctl", (16, 29), 1, (0x5452, 0x8901, 0x8902), True),
+    # what becomes of a process when its parent ends, who sees its memory, filters of its own
+    ("prctl", (157, 167), 0, (1, 4, 22, 36), True),
+)
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _MMAP = {"x86_64": 9, "aarch64": 222}
@@ -81,6 +106,14 @@ def program(machine: str) -> bytes:
     ]
     for number in numbers:
         steps += [(_EQUAL, 0, 1, number), refuse]
+    for _, pair, place, values, are_refused in BY_ARGUMENT:
+        after = range(len(values) - 1, -1, -1)  # how many values come after each
+        if are_refused:
+            tests = [(_EQUAL, left, 0 if left else 1, value) for left, value in zip(after, values, strict=True)]
+        else:
+            tests = [(_EQUAL, left + 1, 0, value) for left, value in zip(after, values, strict=True)]
+        load = (_LOAD, 0, 0, _FIRST_ARGUMENT + 8 * place)
+        steps += [(_EQUAL, 0, len(tests) + 3, pair[column]), load, *tests, refuse, (_LOAD, 0, 0, _NUMBER)]
     steps += [
         (_EQUAL, 0, 3, _CLONE[machine]),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),

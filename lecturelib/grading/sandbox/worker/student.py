@@ -115,7 +115,10 @@ def shorten(raised: Raised) -> dict[str, Any]:
 
 
 def serve(calls: socket.socket, namespace: dict[str, Any], most_bytes: int) -> None:
-    """Fork for each socket that arrives; the fork answers one call on it and ends."""
+    """Fork for each socket that arrives; the fork answers one call on it and ends.
+
+    A word without a socket asks this process to go on in a fork, which has none of the threads that cells have started.
+    """
     for alarm in (signal.SIGPROF, signal.SIGALRM):
         signal.signal(alarm, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # forks that end are not waited for
@@ -124,25 +127,34 @@ def serve(calls: socket.socket, namespace: dict[str, Any], most_bytes: int) -> N
         word, descriptors, _, _ = socket.recv_fds(calls, 1, 1)
         if not word:
             os._exit(0)
+        if not descriptors:
+            if os.fork():
+                os._exit(0)
+            continue
+        reading, writing = os.pipe()
         if os.fork() == 0:
             try:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 calls.close()
+                os.close(writing)
+                os.read(reading, 1)  # until the other process, soon to be held, has let go of the socket
+                os.close(reading)
                 answer(socket.socket(fileno=descriptors[0]), namespace, most_bytes)
             finally:
                 os._exit(0)
-        os.close(descriptors[0])
+        for descriptor in (descriptors[0], reading, writing):
+            os.close(descriptor)
 
 
 def answer(connection: socket.socket, namespace: dict[str, Any], most_bytes: int) -> None:
     """Make one call and send what came of it, together with the call's nonce."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)  # a fork has none of the threads that the notebook's process may have started
+    wire.send(connection, wire.encode({"started": True}))
     header, buffers = wire.receive(connection, _REQUESTS)
     grader = references.Grader(connection, "")
     request = wire.Decoder(_REQUESTS, (Call, Step), grader.proxy).decode(header, buffers)
     grader.nonce = request["nonce"]
-    wire.send(connection, wire.encode({"nonce": request["nonce"], "started": True}))
     namespace.update(request["replace"])
     try:
         reply = perform(namespace, request["call"])

@@ -1,9 +1,9 @@
 """Process 1 of one submission. It runs no student code; it starts the process that does, watches it, and cleans up.
 
 The grader talks to it over a socket that the student's process never has, one JSON line each way: "call", with a socket
-to make it on; "status", how it stands; "sweep", to end all that a call has left behind; "end", to end everything and
-say how it went. When that socket closes, for whatever reason, this process ends; being process 1 of its namespace, it
-takes every process of the submission with it.
+to make it on; "hold", to stop the notebook's process while the call runs in its fork; "status", how it stands; "sweep",
+to end all that a call has left behind; "end", to end everything and say how it went. When that socket closes, or
+anything goes wrong here, this process first ends every process of the submission, then itself.
 """
 
 import contextlib
@@ -12,44 +12,88 @@ import os
 import select
 import signal
 import socket
-from typing import Any
+import time
+from typing import Any, NoReturn
 
-from lecturelib.grading.sandbox.worker import confinement, kernel, student, wire
+from lecturelib.grading.sandbox.worker import confinement, kernel, processes, student, wire
+from lecturelib.grading.sandbox.worker.scratch import Scratch
 
 _LOOK_EVERY_MS = 50
+_HOLD_SECONDS = 5.0
 
 
-def main(grader: socket.socket, notebook: socket.socket, fence: confinement.Fence, job: dict[str, Any]) -> None:
+def main(grader: socket.socket, notebook: socket.socket, fence: confinement.Fence, job: dict[str, Any]) -> NoReturn:
     """Set the submission up, then serve the grader until it hangs up. Never returns."""
-    confinement.separate(fence, job["limits"]["scratch_mb"])
+    scratch = confinement.separate(fence, job["user"], job["limits"]["scratch_mb"])
     if confinement.LINUX:
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # not before: an ordinary user's /proc/self then is closed to him too
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # orphans come to us also without a process namespace
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGTERM)
+    signal.signal(signal.SIGTERM, _leave)  # the process that forked us is gone, or somebody wants us gone
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
-        os.setsid()
-        grader.close()
-        ours.close()
         try:
-            confinement.confine(fence, job["user"], job["limits"])
-        except OSError as error:  # the machine's fault, not the student's: say so
-            wire.send(notebook, wire.encode({"not confined": str(error)}))
-            os._exit(1)
-        student.main(notebook, theirs, job["limits"])
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            os.setsid()
+            grader.close()
+            ours.close()
+            try:
+                confinement.confine(fence, job["user"], job["limits"], scratch.path)
+            except OSError as error:  # the machine's fault, not the student's: say so
+                wire.send(notebook, wire.encode({"not confined": str(error)}))
+                os._exit(1)
+            student.main(notebook, theirs, job["limits"])
+        finally:
+            os._exit(0)
+    try:
+        socket_name = os.readlink(f"/proc/self/fd/{theirs.fileno()}") if confinement.LINUX else ""
+        notebook.close()
+        theirs.close()
+        memory_mb = job["limits"]["memory_mb"]
+        Supervisor(grader, ours, child, memory_mb, scratch, socket_name, alone=fence.namespaces).serve()
+    finally:
+        end_all(alone=fence.namespaces)
+        scratch.remove()
         os._exit(0)
-    notebook.close()
-    theirs.close()
-    Supervisor(grader, ours, child, job["limits"]["memory_mb"]).serve()
+
+
+def _leave(number: int, frame: Any) -> NoReturn:
+    raise SystemExit
+
+
+def end_all(*, alone: bool) -> None:
+    """End every process of the submission; until there is none, because one that is not found yet may still fork."""
+    while True:
+        processes.kill(processes.others() if alone else processes.descendants(os.getpid()))
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:  # whoever descends from this process has an ancestor among its children
+            return
+        time.sleep(0.001)
 
 
 class Supervisor:
     """Keeps the one process that ran the notebook, `student`, from which every call is forked."""
 
-    def __init__(self, grader: socket.socket, calls: socket.socket, student: int, memory_mb: int) -> None:
+    def __init__(
+        self,
+        grader: socket.socket,
+        calls: socket.socket,
+        student: int,
+        memory_mb: int,
+        scratch: Scratch,
+        socket_name: str,
+        *,
+        alone: bool,
+    ) -> None:
         self.grader, self.calls, self.student, self.memory_mb = grader, calls, student, memory_mb
+        self.scratch, self.allowed = scratch, {"/dev/null", socket_name}
         self.alive, self.reason, self.peak_mb = True, "", 0.0
-        self.empty_mb = private_mb(os.getpid())
+        self.empty_mb = processes.private_mb(os.getpid())
+        self.alone = alone  # whether no other process than this submission's can be seen from here
+        self.remembered, self.clean = False, True
         calls.setblocking(False)
 
     def serve(self) -> None:
@@ -58,37 +102,79 @@ class Supervisor:
         while True:
             ready = poller.poll(_LOOK_EVERY_MS)
             self.reap()
-            self.watch_memory()
             if not ready:
+                self.watch()
                 continue
             line, descriptors, _, _ = socket.recv_fds(self.grader, 1024, 1)
             if not line:
-                self.kill(descendants(os.getpid()))
-                os._exit(0)
+                return
             self.answer(json.loads(line), descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
 
     def answer(self, request: dict[str, Any], descriptors: list[int]) -> None:
+        status: dict[str, Any] = {}
         if request["do"] == "call" and self.alive:
             try:
                 socket.send_fds(self.calls, [b"c"], descriptors)
             except (BlockingIOError, BrokenPipeError):
                 self.stop("the notebook's process no longer takes calls")
+        elif request["do"] == "hold" and self.alive:
+            self.hold()
         elif request["do"] == "sweep":
-            self.kill_all_but({self.student} if self.alive else set())
+            self.watch()
+            self.sweep()
         elif request["do"] == "end":
-            self.kill_all_but(set())
-            self.reap(wait=True)
-        computed = sum(cpu_seconds(process) for process in descendants(os.getpid()))
-        status = {
-            "alive": self.alive,
-            "reason": self.reason,
-            "peak_mb": round(self.peak_mb, 1),
-            "cpu_seconds": round(computed, 2),
-        }
+            end_all(alone=self.alone)
+            self.alive = False
+        if request["do"] not in ("call", "hold"):
+            status["cpu_seconds"] = round(sum(map(processes.cpu_seconds, self.others())), 2)
+        status |= {"alive": self.alive, "reason": self.reason, "clean": self.clean, "peak_mb": round(self.peak_mb, 1)}
         with contextlib.suppress(BrokenPipeError):
             self.grader.sendall(json.dumps(status).encode() + b"\n")
+
+    def hold(self) -> None:
+        """Stop the notebook's process, so that it learns nothing of the call that its fork is about to make."""
+        processes.kill({self.student}, signal.SIGSTOP)
+        deadline = time.monotonic() + _HOLD_SECONDS
+        while processes.state(self.student) in "RSD":
+            if time.monotonic() > deadline:
+                self.stop("the notebook's process could not be stopped")
+                return
+
+    def sweep(self) -> None:
+        """End all that a call has left behind, processes and files, before the notebook's process goes on."""
+        self.kill_all_but({self.student} if self.alive else set())
+        if not self.alive:
+            return
+        if not self.remembered:
+            self.without_threads()
+            self.scratch.remember()
+            self.remembered = True
+        self.clean = self.scratch.renew() and not self.held()
+        with contextlib.suppress(BlockingIOError):
+            while self.calls.recv(4096):
+                pass
+        processes.kill({self.student}, signal.SIGCONT)
+
+    def without_threads(self) -> None:
+        """Have the notebook's process go on in a fork if its cells have left threads, which could watch the calls."""
+        before, deadline = self.student, time.monotonic() + _HOLD_SECONDS
+        if processes.holdings(before)[0] > 1:
+            with contextlib.suppress(BlockingIOError, BrokenPipeError):
+                self.calls.send(b"f")
+            while self.alive and self.student == before and time.monotonic() < deadline:
+                time.sleep(0.001)
+                self.reap()
+
+    def held(self) -> bool:
+        """Whether the notebook's process has threads, or holds open what a call could leave a note in."""
+        threads, names = processes.holdings(self.student)
+        return threads > 1 or any(
+            name not in self.allowed
+            and (not name.startswith("/") or name.startswith(self.scratch.path) or " (deleted)" in name)
+            for name in names
+        )
 
     def stop(self, reason: str) -> None:
         """End the whole submission, for a reason that the report will give."""
@@ -96,79 +182,47 @@ class Supervisor:
             self.alive, self.reason = False, reason
         self.kill_all_but(set())
 
+    def others(self) -> set[int]:
+        return processes.others() if self.alone else processes.descendants(os.getpid())
+
     def kill_all_but(self, spared: set[int]) -> None:
-        """A process that has been sent SIGKILL forks no more, so this ends when a look finds nobody new."""
+        """A process that has been sent SIGKILL forks no more, so this ends when looks find nobody new."""
         doomed: set[int] = set()
-        while new := descendants(os.getpid()) - spared - doomed:
-            self.kill(new)
+        looks = 0
+        while looks < 2:  # a process can be missed once, whose parent ends while one looks
+            new = self.others() - spared - doomed
+            processes.kill(new)
             doomed |= new
+            looks = 0 if new else looks + (2 if self.alone else 1)
         self.reap()
 
-    @staticmethod
-    def kill(processes: set[int]) -> None:
-        for process in processes:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(process, signal.SIGKILL)
-
-    def reap(self, wait: bool = False) -> None:
-        """Take leave of processes that have ended, and note how the student's own did; or wait until it has."""
+    def reap(self) -> None:
+        """Take leave of processes that have ended, and note how the student's own did."""
         while True:
             try:
-                process, status = os.waitpid(-1, 0 if wait and self.alive else os.WNOHANG)
+                process, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
                 return
             if process == 0:
                 return
             if process == self.student and self.alive:
-                self.alive = False
-                code = os.waitstatus_to_exitcode(status)
-                how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended itself with code {code}"
-                self.reason = f"the notebook's process {how}"
+                self.ended(os.waitstatus_to_exitcode(status))
 
-    def watch_memory(self) -> None:
+    def ended(self, code: int) -> None:
+        """The notebook's process has ended: for good, or to leave its threads behind and go on in its fork."""
+        heirs = self.others()
+        if code == 0 and not self.remembered and len(heirs) == 1:
+            (self.student,) = heirs
+            return
+        how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended itself with code {code}"
+        self.alive, self.reason = False, f"the notebook's process {how}"
+
+    def watch(self) -> None:
         if not confinement.LINUX:
             return
-        used = sum(max(0.0, private_mb(process) - self.empty_mb) for process in descendants(os.getpid()))
+        used = sum(max(0.0, processes.private_mb(process) - self.empty_mb) for process in self.others())
         self.peak_mb = max(self.peak_mb, used)
         if used > self.memory_mb:
             self.stop(f"its processes together used {used:.0f} MB of memory, more than the {self.memory_mb} MB allowed")
-
-
-def descendants(ancestor: int) -> set[int]:
-    """The living processes started by `ancestor`, or by those, and so on."""
-    if not confinement.LINUX:
-        return set()
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError), open(f"/proc/{name}/stat") as stream:
-                state, parent = stream.read().rpartition(")")[2].split()[:2]
-                if state not in "ZX":
-                    children.setdefault(int(parent), []).append(int(name))
-    found: set[int] = set()
-    waiting = [ancestor]
-    while waiting:
-        new = children.get(waiting.pop(), [])
-        found.update(new)
-        waiting += new
-    return found
-
-
-def cpu_seconds(process: int) -> float:
-    """What a process has computed so far, with those of its children that it waited for; 0 if it is gone."""
-    try:
-        with open(f"/proc/{process}/stat") as stream:
-            ticks = stream.read().rpartition(")")[2].split()[11:15]
-    except OSError:
-        return 0.0
-    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
-
-
-def private_mb(process: int) -> float:
-    """Memory of a process that is not backed by a file, in megabytes; 0 if it is gone."""
-    try:
-        with open(f"/proc/{process}/statm") as stream:
-            resident, shared = map(int, stream.read().split()[1:3])
-    except OSError:
-        return 0.0
-    return (resident - shared) * os.sysconf("SC_PAGE_SIZE") / 2**20
+        elif excess := self.scratch.excess():
+            self.stop(excess)

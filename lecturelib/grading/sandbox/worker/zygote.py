@@ -8,13 +8,16 @@ import gc
 import importlib
 import json
 import os
+import select
 import signal
 import socket
 import sys
 import threading
 from typing import Any
 
-from lecturelib.grading.sandbox.worker import confinement, kernel, root
+from lecturelib.grading.sandbox.worker import confinement, kernel, processes, root
+
+_LOOK_EVERY_MS = 200
 
 
 def main(plan_text: str, descriptor: int) -> None:
@@ -27,7 +30,7 @@ def main(plan_text: str, descriptor: int) -> None:
     os.close(nothing)
     try:
         user_namespace = shut_in(plan) if plan["namespaces"] else False
-        fence = confinement.build(plan["namespaces"], user_namespace, plan["unfenced"])
+        fence = confinement.build(plan["namespaces"], user_namespace, plan["unfenced"], plan["home"])
         tell(grader, prove(fence, plan))  # before torch, so that a refusal comes at once
         warm_up(plan["imports"])
         tell(grader, {"warm": True})
@@ -115,7 +118,16 @@ def serve(grader: socket.socket, fence: confinement.Fence) -> None:
     """For each job that arrives, with its two sockets, fork the submission's process 1."""
     supervisor = sys.modules["lecturelib.grading.sandbox.worker.supervisor"]
     home = os.open("/proc/self/ns/pid", os.O_RDONLY | os.O_CLOEXEC) if fence.namespaces else -1
+    if kernel.LINUX:
+        kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)
+    first: set[int] = set()  # process 1 of each submission
+    poller = select.poll()
+    poller.register(grader, select.POLLIN)
     while True:
+        ready = poller.poll(None if fence.namespaces or not first else _LOOK_EVERY_MS)
+        take_leave(first, alone=fence.namespaces)
+        if not ready:
+            continue
         line, descriptors, _, _ = socket.recv_fds(grader, 4096, 2)
         if not line:
             return
@@ -125,7 +137,8 @@ def serve(grader: socket.socket, fence: confinement.Fence) -> None:
         load(job["imports"])
         if fence.namespaces:  # the next fork is process 1 of a new process namespace
             kernel.unshare(kernel.CLONE_NEWPID)
-        if os.fork() == 0:
+        child = os.fork()
+        if child == 0:
             try:
                 grader.close()
                 if home >= 0:
@@ -134,8 +147,20 @@ def serve(grader: socket.socket, fence: confinement.Fence) -> None:
                 supervisor.main(ours, notebook, fence, job)
             finally:
                 os._exit(1)
+        first.add(child)
         for number in descriptors:
             os.close(number)
+
+
+def take_leave(first: set[int], *, alone: bool) -> None:
+    """Of each process 1 that has ended; and if one was killed without a process namespace, of all it left behind."""
+    ended = False
+    with contextlib.suppress(ChildProcessError):
+        while process := os.waitpid(-1, os.WNOHANG)[0]:
+            ended = True
+            first.discard(process)
+    while ended and not alone and (left := processes.children() - first):
+        processes.kill(set().union(left, *map(processes.descendants, left)))
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
