@@ -9,7 +9,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
 
 .DEFAULT_GOAL := help
-.PHONY: help install book site lab test lint notebooks full release bench wheel clean system-packages free-port
+.PHONY: help install book site pdf lab test lint notebooks full release bench wheel clean system-packages free-port
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ free-port:  # a busy port is better known before the build than after it
 
 site: $(INSTALLED) ## build the site into _build/html without serving it
 	$(BIN)/jupyter-book build book --all --config _config.yml --path-output . -W -n --keep-going
+
+pdf: site ## print the whole book into _build/book.pdf (needs Chromium)
+	$(BIN)/python book/print.py $(SITE) _build/book.pdf
 
 lab: $(INSTALLED) ## open the notebooks in JupyterLab
 	$(BIN)/jupyter lab

@@ -2,7 +2,7 @@
 
 The package is a corridor of rooms. A room imports only from the rooms before it:
 
-    data -> tokens -> layers -> models -> training -> evaluation -> figures -> grading -> cli
+    machine -> data -> tokens -> layers -> models -> training -> evaluation -> recipes -> figures -> grading -> cli
 
 Shape legend, used in every docstring and comment:
 

@@ -45,7 +45,7 @@ def suites() -> list[Suite]:
     nbval = ("--nbval-lax", "--nbval-kernel-startup-timeout=600", "-p", "no:warnings")
     papermill = "tests/book/test_papermill.py"
     explorers = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "tests" / "book").glob("test_explorers*.py"))
-    browser = ("tests/book/test_site.py", *explorers)
+    browser = ("tests/book/test_site.py", "tests/book/test_print.py", *explorers)
     return [
         Suite("lint", (str(BIN / "ruff"), "check", "."), r"(All checks passed)"),
         Suite("format", (str(BIN / "ruff"), "format", "--check", "."), r"(\d+) files? already formatted"),

@@ -5,11 +5,14 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
 import venv
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -36,6 +39,48 @@ def output(command: list[str | Path], folder: Path) -> str:
     """What a command prints that sees installed packages only: PYTHONPATH often leads to the clone."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return subprocess.run(command, check=True, capture_output=True, text=True, cwd=folder, env=environment).stdout
+
+
+def pinned(path: Path) -> dict[str, str]:
+    """Name and version of every pin in a file of requirements."""
+    pins = (Requirement(line) for line in path.read_text(encoding="utf-8").splitlines() if line and line[0] != "#")
+    return {pin.name: str(pin.specifier).removeprefix("==") for pin in pins}
+
+
+def test_requirements_pin_what_the_package_and_its_extras_ask_for_and_nothing_else() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    groups = {"": project["dependencies"], **project["optional-dependencies"]}
+    asked = {r.name: r.specifier for group in groups.values() for r in map(Requirement, group)}
+    pins = pinned(ROOT / "tests" / "requirements.txt") | pinned(ROOT / "requirements.txt")
+    assert {name for name in asked if canonicalize_name(name) not in pins} == set()
+    for name, allowed in asked.items():
+        assert pins[canonicalize_name(name)] in allowed, name
+    chosen = (ROOT / "requirements.txt").read_text(encoding="utf-8").partition("# What those need")[0]
+    direct = {Requirement(line).name for line in chosen.splitlines() if line and line[0] != "#"}
+    assert direct == {name for group, names in groups.items() if group != "hub" for name in map(name_of, names)}
+
+
+def name_of(requirement: str) -> str:
+    return Requirement(requirement).name
+
+
+def test_package_runs_without_scikit_learn(tmp_path: Path) -> None:
+    """It is an extra: everything imports without it, and whoever asks for the digits is told where they are."""
+    program = "\n".join(
+        [
+            "import sys, pkgutil, importlib, lecturelib",
+            "sys.modules['sklearn'] = None",
+            "for module in pkgutil.walk_packages(lecturelib.__path__, 'lecturelib.'):",
+            "    if not {'__main__', 'worker'} & set(module.name.split('.')): importlib.import_module(module.name)",
+            "try: lecturelib.data.digits()",
+            "except ModuleNotFoundError as error: print(error)",
+        ]
+    )
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=environment, check=True
+    )
+    assert result.stdout == "the digits come with scikit-learn: pip install 'lecturelib[book]'\n"
 
 
 def test_wheel_holds_only_the_package(wheel: Path) -> None:

@@ -16,7 +16,7 @@ from lecturelib.data import shakespeare
 from lecturelib.evaluation import mean_loss, perplexity
 from lecturelib.models import GPT, GPTConfig
 from lecturelib.tokens import CharTokenizer, ContiguousWindows, RandomWindows
-from lecturelib.training import Cosine, TrainConfig, next_token_loss, save_shipped_run, train
+from lecturelib.training import Cosine, TrainConfig, next_token_loss, save_run, train
 
 SEED = 0
 SIZES = {"max_len": 128, "d_model": 160, "num_heads": 5, "num_layers": 4, "dropout": 0.0}
@@ -63,11 +63,12 @@ def main() -> None:
     )
     model.half().float().eval()  # what is shipped is in half precision, so that is what is measured
     loss = held_out_loss(model, ids["test"])
-    save_shipped_run(
+    save_run(
         arguments.out,
         {
             "command": "python book/runs/gpt_shakespeare.py --work runs/gpt_shakespeare",
             "seed": SEED,
+            "model": "gpt",
             "data": "shakespeare, one token a character",
             "config": asdict(model.config),
             "training": {"steps": STEPS, "batch_size": BATCH_SIZE, "learning_rate": LEARNING_RATE},

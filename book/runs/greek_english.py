@@ -23,8 +23,8 @@ import torch
 from lecturelib.data import Pair, greek_english, stem
 from lecturelib.evaluation import alignment_error_rate, best_links
 from lecturelib.models import BahdanauConfig, BahdanauSeq2Seq
-from lecturelib.tokens import Vocabulary, collate_pairs, pair_batches
-from lecturelib.training import Cosine, TrainConfig, save_shipped_run, target_loss, train
+from lecturelib.tokens import Vocabulary, WordTokenizer, collate_pairs, pair_batches
+from lecturelib.training import Cosine, TrainConfig, save_run, target_loss, train
 
 MAX_LEN, MIN_COUNT = 25, 3  # words in a verse, on either side; times a word must occur to be in the vocabulary
 
@@ -117,6 +117,8 @@ def main() -> None:
     facts = {
         "command": f"python book/runs/greek_english.py FOLDER --steps {options.steps} --seed {options.seed}",
         "seed": options.seed,
+        "model": "bahdanau",
+        "reads": "stems",
         "config": asdict(config),
         "training": training,
         "data": {"max_len": MAX_LEN, "min_count": MIN_COUNT, "punctuation": False, "verses": len(splits.train)},
@@ -127,9 +129,9 @@ def main() -> None:
             "test": measure(kept, splits.test, greek, english),
         },
     }
-    save_shipped_run(options.folder, facts, rows, model)
-    greek.save(options.folder / "greek.json")
-    english.save(options.folder / "english.json")
+    save_run(options.folder, facts, rows, model)
+    WordTokenizer(greek).save(options.folder / "source.json")
+    WordTokenizer(english, lower=True).save(options.folder / "target.json")
     print(facts["results"])
 
 

@@ -28,7 +28,7 @@ from lecturelib.data import Review, movie_reviews
 from lecturelib.evaluation import accuracy, mean_loss, perplexity
 from lecturelib.models import GPT, GPTConfig
 from lecturelib.tokens import UNK, LabelledBatch, StepBatches, WordTokenizer, collate_labelled, split_words
-from lecturelib.training import Cosine, History, Linear, TrainConfig, save_shipped_run, seed_everything, train
+from lecturelib.training import Cosine, History, Linear, TrainConfig, save_run, seed_everything, train
 
 SEED = 0
 SIZES = {"max_len": 128, "d_model": 64, "num_heads": 4, "num_layers": 2, "dropout": 0.0}
@@ -191,11 +191,12 @@ def main() -> None:
             value = count_accuracy(few, judges)
             rows.append({"labels": count, "draw": draw, "start": "word counts", "accuracy": value})
     loss = held_out_loss(model, test)
-    save_shipped_run(
+    save_run(
         arguments.out,
         {
             "command": "python book/runs/review_gpt.py --work runs/review_gpt",
             "seed": SEED,
+            "model": "gpt",
             "data": "movie_reviews, imdb alone",
             "config": asdict(model.config),
             "training": {"steps": STEPS, "batch_size": BATCH_SIZE, "learning_rate": LEARNING_RATE},
@@ -206,7 +207,7 @@ def main() -> None:
         rows,
         model,
     )
-    tokenizer.save(arguments.out / "vocabulary.json")
+    tokenizer.save(arguments.out / "tokens.json")
 
 
 if __name__ == "__main__":

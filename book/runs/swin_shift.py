@@ -16,7 +16,7 @@ from lecturelib.data.augment.mixing import ImageBatch
 from lecturelib.data.sets.images import Images, fashion_mnist
 from lecturelib.layers.windows import WindowAttention
 from lecturelib.models.swin import Swin, SwinConfig
-from lecturelib.training import Cosine, TrainConfig, class_loss, save_shipped_run, train
+from lecturelib.training import Cosine, TrainConfig, class_loss, save_run, train
 
 RUN = Path(__file__).resolve().parents[2] / "lecturelib" / "runs" / "swin_shift"
 WAYS = ("shifted", "still")
@@ -103,7 +103,7 @@ def main() -> None:
             "torch": torch.__version__,
             "results": results,
         }
-        save_shipped_run(arguments.folder, facts, rows, trained)
+        save_run(arguments.folder, facts, rows, trained)
 
 
 if __name__ == "__main__":

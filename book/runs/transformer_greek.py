@@ -20,7 +20,7 @@ from lecturelib.data import Pair, greek_english, plain_text
 from lecturelib.evaluation import beam_search, bleu, count_parameters, decode, mean_loss, read_source
 from lecturelib.models import Transformer, TransformerConfig
 from lecturelib.tokens import BPETokenizer, PairBatch, collate_pairs, pair_batches
-from lecturelib.training import Cosine, TrainConfig, save_shipped_run, target_loss, train
+from lecturelib.training import Cosine, TrainConfig, save_run, target_loss, train
 
 SPECIALS = ("<pad>", "<bos>", "<eos>")
 IDS = {"pad_id": 0, "bos_id": 1, "eos_id": 2}
@@ -128,6 +128,8 @@ def main() -> None:
         "command": f"python book/runs/transformer_greek.py lecturelib/runs/transformer_greek "
         f"--steps {options.steps} --seed {options.seed}",
         "seed": options.seed,
+        "model": "transformer",
+        "reads": "plain",
         "config": asdict(config),
         "data": f"greek_english(max_len={MAX_LEN}), plain_text, {len(texts)} training pairs, {len(tokenizer)} tokens",
         "kept": "the weights with the lowest validation loss",
@@ -142,8 +144,8 @@ def main() -> None:
         for row in history.rows
         if "eval_loss" in row or row["step"] % 50 == 0
     ]
-    save_shipped_run(options.folder, facts, rows, model)
-    tokenizer.save(options.folder / "tokenizer.json")
+    save_run(options.folder, facts, rows, model)
+    tokenizer.save(options.folder / "tokens.json")
     print(results)
 
 

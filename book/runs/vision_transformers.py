@@ -40,7 +40,7 @@ from lecturelib.evaluation import accuracy
 from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 from lecturelib.models.resnet import ResNet, ResNetConfig
 from lecturelib.models.vit import ViT, ViTConfig
-from lecturelib.training import Cosine, TrainConfig, class_loss, save_shipped_run, seed_everything, shipped_run, train
+from lecturelib.training import Cosine, TrainConfig, class_loss, save_run, seed_everything, shipped_run, train
 
 RUNS = Path(__file__).resolve().parents[2] / "lecturelib" / "runs"
 VIT = ViTConfig(
@@ -196,7 +196,7 @@ class Runner:
             "results": {name: row["test_accuracy"] for name, row in self.rows.items()},
             "versions": {"python": platform.python_version(), "torch": torch.__version__},
         }
-        save_shipped_run(RUNS / self.name, facts, list(self.rows.values()), model)
+        save_run(RUNS / self.name, facts, list(self.rows.values()), model)
 
 
 def command(name: str, seeds: list[int]) -> str:

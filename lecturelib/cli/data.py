@@ -28,8 +28,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 def run_list(arguments: argparse.Namespace) -> int:
     """Print one paragraph a data set."""
     from lecturelib.data.store.fetching import human_size
-    from lecturelib.data.store.folders import cache_folder
     from lecturelib.data.store.registry import DATA_SETS
+    from lecturelib.machine.caches import cache_folder
 
     for data_set in DATA_SETS.values():
         size = human_size(data_set.size) if data_set.routes else "nothing to fetch"

@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from lecturelib.cli.recipes import RECIPES, Recipe, find_recipe
+from lecturelib.recipes.recipe import RECIPES, Recipe, find_recipe
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -9,12 +9,20 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "sample",
         help="let a trained language model write",
-        description="Let a language model trained with `lecturelib train` go on with a prompt.",
-        epilog="A temperature below 1 plays safe, above 1 takes risks, and 0 always takes the likeliest symbol (and "
-        "soon repeats itself). --top-k and --top-p cut off the unlikely: the first keeps so many symbols, the second "
-        "the fewest that together have so much probability.",
+        description="Let a trained language model go on with a prompt.",
+        epilog="examples: `lecturelib sample gpt_shakespeare --prompt 'To be'` lets a model write that came with "
+        "lecturelib, `lecturelib sample runs/gpt-shakespeare-tiny` one that you trained. A temperature below 1 plays "
+        "safe, above 1 takes risks, and 0 always takes the likeliest symbol (and soon repeats itself). --top-k and "
+        "--top-p cut off the unlikely: the first keeps so many symbols, the second the fewest that together have so "
+        "much probability.",
     )
-    parser.add_argument("folder", nargs="?", type=Path, help="the run's folder (default: the newest one in runs/)")
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        metavar="RUN",
+        help="the run's folder, or the name of one that came with lecturelib (default: the newest one in runs/)",
+    )
     parser.add_argument("--prompt", default="", help="the text to go on with")
     parser.add_argument("--length", type=int, default=500, help="how many symbols to write (default: 500)")
     parser.add_argument("--temperature", type=float, default=0.8, help="default: 0.8")
@@ -34,12 +42,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     import torch
 
-    from lecturelib.cli.runs import load_run, newest_run
-    from lecturelib.cli.tasks import TextTask
     from lecturelib.evaluation import Sampler, greedy
+    from lecturelib.recipes.runs import load_model, newest_run
+    from lecturelib.recipes.texts import TextTask
+    from lecturelib.training import find_run
 
-    model, task = load_run(arguments.folder or newest_run("language"), "language", arguments.device)
-    assert isinstance(task, TextTask)
+    found = newest_run("language") if arguments.folder is None else find_run(arguments.folder)
+    model = load_model(found, "language", arguments.device)
     generator = torch.Generator(next(model.parameters()).device).manual_seed(arguments.seed)
     if arguments.temperature == 0:
         choose = greedy
@@ -47,5 +56,5 @@ def run(arguments: argparse.Namespace) -> int:
         choose = Sampler(
             temperature=arguments.temperature, top_k=arguments.top_k, top_p=arguments.top_p, generator=generator
         )
-    print(arguments.prompt + task.sample(model, arguments.prompt, arguments.length, choose))
+    print(TextTask.load(found).sample(model, arguments.prompt, arguments.length, choose))
     return 0

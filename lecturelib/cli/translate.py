@@ -10,11 +10,15 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser = subparsers.add_parser(
         "translate",
         help="let a trained encoder-decoder translate",
-        description="Translate texts with a model trained with `lecturelib train`: dates into ISO dates, for one.",
-        epilog='example: lecturelib translate runs/seq2seq-dates-tiny "Tuesday, 3 March 2026". Without texts it reads '
-        "lines from standard input. A beam keeps the K best beginnings at every step instead of the one best.",
+        description="Translate texts with a trained model: Greek into English, or dates into ISO dates.",
+        epilog='examples: `lecturelib translate transformer_greek "Ἐν ἀρχῇ ἦν ὁ λόγος"` uses a model that came with '
+        'lecturelib, `lecturelib translate runs/seq2seq-dates-tiny "Tuesday, 3 March 2026"` one that you trained. '
+        "Without texts it reads lines from standard input. A beam keeps the K best beginnings at every step instead "
+        "of the one best.",
     )
-    parser.add_argument("folder", type=Path, help="the run's folder")
+    parser.add_argument(
+        "folder", type=Path, metavar="RUN", help="the run's folder, or the name of one that came with lecturelib"
+    )
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to translate")
     parser.add_argument("--beam", type=int, default=4, metavar="K", help="beam size; 1 is greedy (default: 4)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
@@ -26,12 +30,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.beam < 1:
         raise ValueError(f"--beam {arguments.beam} must be at least 1")
 
-    from lecturelib.cli.runs import load_run
-    from lecturelib.cli.tasks import PairTask
+    from lecturelib.recipes.pairs import PairTask
+    from lecturelib.recipes.runs import load_model
+    from lecturelib.training import find_run
 
-    model, task = load_run(arguments.folder, "pairs", arguments.device)
-    assert isinstance(task, PairTask)
+    found = find_run(arguments.folder)
+    model = load_model(found, "pairs", arguments.device)
     texts = arguments.texts or [line.rstrip("\n") for line in sys.stdin]
-    for found in task.translate(model, [task.split(text) for text in texts], beam_size=arguments.beam):
-        print(task.join(found))
+    for line in PairTask.load(found).translate(model, texts, beam_size=arguments.beam):
+        print(line)
     return 0

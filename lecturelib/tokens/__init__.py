@@ -16,6 +16,7 @@ from lecturelib.tokens.batches import (
 )
 from lecturelib.tokens.bpe import BPETokenizer
 from lecturelib.tokens.characters import CharTokenizer
+from lecturelib.tokens.saved import Tokenizer, load_tokenizer
 from lecturelib.tokens.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
 from lecturelib.tokens.words import WordTokenizer, split_words
 
@@ -34,11 +35,13 @@ __all__ = [
     "PairBatch",
     "RandomWindows",
     "StepBatches",
+    "Tokenizer",
     "Vocabulary",
     "WordTokenizer",
     "bucket_by_length",
     "collate_labelled",
     "collate_pairs",
+    "load_tokenizer",
     "pad",
     "pair_batches",
     "split_words",

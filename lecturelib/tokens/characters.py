@@ -31,6 +31,11 @@ class CharTokenizer:
         return cls(sorted(set(text)), specials=specials, byte_fallback=byte_fallback)
 
     @property
+    def specials(self) -> dict[str, int]:
+        """The symbols that stand for no text, with their ids."""
+        return self.vocabulary.special_ids
+
+    @property
     def vocab_size(self) -> int:
         """How many ids there are."""
         return len(self.vocabulary) + 256 * self.byte_fallback

@@ -1,9 +1,7 @@
 """Symbols and their numbers: the table between text and the rows of an embedding matrix."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 
 PAD, BOS, EOS, UNK = "<pad>", "<bos>", "<eos>", "<unk>"
 SPECIALS = (PAD, BOS, EOS, UNK)
@@ -92,6 +90,11 @@ class Vocabulary:
                 symbols.append(self.symbols[index])
         return symbols
 
+    @property
+    def special_ids(self) -> dict[str, int]:
+        """The special symbols with their ids."""
+        return {symbol: self._ids[symbol] for symbol in self.specials}
+
     def _special(self, symbol: str) -> int:
         if symbol not in self.specials:
             raise ValueError(
@@ -118,16 +121,3 @@ class Vocabulary:
     def unk_id(self) -> int:
         """The id of every symbol that is not in the list."""
         return self._special(UNK)
-
-    def save(self, path: str | Path) -> None:
-        """Write the vocabulary as JSON."""
-        content = {"specials": self.specials, "symbols": self.symbols[len(self.specials) :]}
-        Path(path).write_text(json.dumps(content), encoding="utf-8")
-
-    @classmethod
-    def load(cls, path: str | Path) -> "Vocabulary":
-        """Read what `save` wrote."""
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        if not isinstance(content, dict) or content.keys() != {"specials", "symbols"}:
-            raise ValueError(f"{path} is not a saved vocabulary: it should hold 'specials' and 'symbols'")
-        return cls(content["symbols"], specials=content["specials"])

@@ -1,5 +1,6 @@
 """One token a word, for translation and classification."""
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -39,6 +40,11 @@ class WordTokenizer:
         return cls(vocabulary, lower=lower)
 
     @property
+    def specials(self) -> dict[str, int]:
+        """The symbols that stand for no text, with their ids."""
+        return self.vocabulary.special_ids
+
+    @property
     def vocab_size(self) -> int:
         """How many ids there are."""
         return len(self.vocabulary)
@@ -56,10 +62,15 @@ class WordTokenizer:
         return _NO_SPACE_AFTER.sub(r"\1", _NO_SPACE_BEFORE.sub(r"\1", text))
 
     def save(self, path: str | Path) -> None:
-        """Write the vocabulary as JSON."""
-        self.vocabulary.save(path)
+        """Write the tokenizer as JSON."""
+        first = len(self.vocabulary.specials)
+        content = {"type": "words", "lower": self.lower, "specials": self.vocabulary.specials}
+        Path(path).write_text(json.dumps({**content, "words": self.vocabulary.symbols[first:]}), encoding="utf-8")
 
     @classmethod
-    def load(cls, path: str | Path, *, lower: bool = False) -> "WordTokenizer":
+    def load(cls, path: str | Path) -> "WordTokenizer":
         """Read what `save` wrote."""
-        return cls(Vocabulary.load(path), lower=lower)
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        if not isinstance(content, dict) or content.get("type") != "words":
+            raise ValueError(f"{path} is not a saved WordTokenizer")
+        return cls(Vocabulary(content["words"], specials=content["specials"]), lower=content["lower"])

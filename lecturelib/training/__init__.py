@@ -1,14 +1,14 @@
 """One training loop for every model of the course."""
 
-from lecturelib.training.batches import seed_everything
 from lecturelib.training.checkpoint import CheckpointError, load_weights
 from lecturelib.training.config import TrainConfig
 from lecturelib.training.devices import choose_device, to_device
 from lecturelib.training.history import History, read_history
 from lecturelib.training.loop import NonFiniteError, train
-from lecturelib.training.losses import class_loss, next_token_loss, target_loss
+from lecturelib.training.losses import class_loss, masked_loss, next_token_loss, target_loss
+from lecturelib.training.runs import Run, find_run, read_run, save_run, shipped_run
 from lecturelib.training.schedules import Constant, Cosine, Linear, Noam
-from lecturelib.training.shipped import ShippedRun, save_shipped_run, shipped_run
+from lecturelib.training.stream import seed_everything
 
 __all__ = [
     "CheckpointError",
@@ -18,14 +18,17 @@ __all__ = [
     "Linear",
     "Noam",
     "NonFiniteError",
-    "ShippedRun",
+    "Run",
     "TrainConfig",
     "choose_device",
     "class_loss",
+    "find_run",
     "load_weights",
+    "masked_loss",
     "next_token_loss",
     "read_history",
-    "save_shipped_run",
+    "read_run",
+    "save_run",
     "seed_everything",
     "shipped_run",
     "target_loss",

@@ -1,43 +1,50 @@
 """Checkpoints that a crash can't spoil: tensors in safetensors, everything else in JSON, nothing in pickle.
 
-A run's folder holds
+While it is trained, a run's folder holds
 
-    last.json      the newest checkpoint: its step, its tensor file, that file's SHA-256, and all plain values
-    previous.json  the one before, for the day that the newest is damaged
-    best.json      the weights with the best evaluation
-    step-*.safetensors, best-*.safetensors   the tensors that those three name
-    history.jsonl  one row a step
+    last.json            the newest checkpoint: its step, its tensor file, that file's SHA-256, and all plain values
+    previous.json        the one before, for the day that the newest is damaged
+    step-*.safetensors   the tensors that those two name
+    weights.safetensors  the weights to use: those with the best evaluation so far; its header has their SHA-256
+    history.jsonl        one row a step
 
 Every file is written beside its place, flushed to disk and then moved into it, tensors first. So at every instant
-last.json names a complete file, and a kill -9 costs the steps since the last checkpoint and nothing else.
+last.json names a complete file, and a kill -9 costs the steps since the last checkpoint and nothing else. A disk that
+is full costs no more: what was there stays, and what could not be written is taken away again.
 """
 
+import contextlib
 import hashlib
 import json
 import os
-import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from safetensors import SafetensorError
+import torch
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 Which = Literal["last", "best"]
+WEIGHTS = "weights.safetensors"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint is missing or damaged, or does not fit."""
+    """A checkpoint is missing or damaged, does not fit, or could not be written."""
 
 
 class CheckpointFolder:
     """Save and load the state of one run: nested dicts, lists, tuples, plain values and tensors.
+
+    `trouble` says, after a load, what was damaged and passed over.
 
     Differs: nothing; it is bookkeeping, not from a paper.
     """
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
+        self.trouble: str | None = None
         self._newest: str | None = None  # the text of the last.json that we know to be good
 
     def holds_a_run(self) -> bool:
@@ -55,14 +62,13 @@ class CheckpointFolder:
         self._newest = text
         self._sweep()
 
-    def save_best(self, weights: dict[str, Any], step: int) -> None:
+    def save_best(self, weights: Mapping[str, Tensor], step: int) -> None:
         """Keep these weights as the best so far."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        replace_text(self.folder / "best.json", self._write_tensors(f"best-{step:08d}", weights, step))
-        self._sweep()
+        save_weights(self.folder / WEIGHTS, weights, step=step)
 
     def load_last(self) -> dict[str, Any] | None:
-        """Return the newest state that is whole, or None where no run has been; a damaged one is reported."""
+        """Return the newest state that is whole, or None where no run has been; `trouble` tells of a damaged one."""
         troubles = []
         for name in ("last.json", "previous.json"):
             if not (self.folder / name).exists():
@@ -74,14 +80,14 @@ class CheckpointFolder:
                 continue
             self._newest = (self.folder / name).read_text(encoding="utf-8")
             if troubles:
-                warnings.warn(f"{troubles[0]}; going on from the previous checkpoint instead", stacklevel=2)
+                self.trouble = f"{troubles[0]}; going on from the previous checkpoint, of step {state['step']}, instead"
             return state
         if troubles:
             raise CheckpointError("; ".join(troubles) + "; no whole checkpoint is left, start again in a new folder")
         return None
 
     def load(self, name: str) -> dict[str, Any]:
-        """Read one of last.json, previous.json and best.json with its tensors, and check that they are whole."""
+        """Read last.json or previous.json with its tensors, and check that they are whole."""
         path = self.folder / name
         try:
             index = json.loads(path.read_text(encoding="utf-8"))
@@ -101,40 +107,72 @@ class CheckpointFolder:
         tensors: dict[str, Tensor] = {}
         packed = _pack(state, "", tensors, {})
         file = self.folder / f"{stem}.safetensors"
-        fresh = file.with_name(file.name + ".tmp")
-        save_file(tensors, fresh)
-        digest = _sha256(fresh)
-        settle(fresh, file)
+        with _written(file) as fresh:
+            save_file(tensors, fresh)
+            digest = _sha256(fresh)
         return json.dumps({"step": step, "file": file.name, "sha256": digest, "state": packed})
 
     def _sweep(self) -> None:
         """Delete tensor files that no JSON names any more, and what a killed write left behind."""
         named = set()
-        for name in ("last.json", "previous.json", "best.json"):
+        for name in ("last.json", "previous.json"):
             if (self.folder / name).exists():
                 try:
                     named.add(json.loads((self.folder / name).read_text(encoding="utf-8"))["file"])
                 except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
                     return  # a damaged index may name any of them: delete nothing
-        for pattern in ("step-*.safetensors", "best-*.safetensors", "*.safetensors.tmp"):
+        for pattern in ("step-*.safetensors", "*.tmp"):
             for file in self.folder.glob(pattern):
                 if file.name not in named:
                     file.unlink()
 
 
+def save_weights(
+    path: Path, weights: Mapping[str, Tensor], *, step: int | None = None, dtype: torch.dtype | None = None
+) -> None:
+    """Write weights as safetensors, with their SHA-256 in the header; `dtype` narrows the floating-point ones."""
+    kept = {
+        name: tensor.detach().to("cpu", dtype if tensor.is_floating_point() else None, copy=True).contiguous()
+        for name, tensor in weights.items()
+    }
+    header = {"sha256": _digest(kept)} | ({} if step is None else {"step": str(step)})
+    with _written(path) as fresh:
+        save_file(kept, fresh, metadata=header)
+
+
+def read_weights(path: Path) -> tuple[dict[str, Tensor], int | None]:
+    """Read what `save_weights` wrote, and check that it is whole: the weights, and their step where it is known."""
+    try:
+        weights = load_file(path)
+        with safe_open(path, "pt") as file:
+            header = file.metadata() or {}
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path} can't be loaded: {error}") from error
+    if header.get("sha256", "") != _digest(weights):
+        raise CheckpointError(f"{path} is damaged: its weights are not those that were written")
+    return weights, int(header["step"]) if "step" in header else None
+
+
 def load_weights(model: nn.Module, folder: Path | str, which: Which = "best") -> int:
-    """Put the weights of a run's best or last checkpoint into a model, and return their step."""
+    """Put the weights of a run's best or last checkpoint into a model, and return their step.
+
+    Where the run averages its weights, the averaged ones are meant.
+    """
     if which not in ("best", "last"):
         raise ValueError(f"load_weights: which={which!r} must be best or last")
-    if not (Path(folder) / f"{which}.json").exists():
-        raise CheckpointError(f"{folder} holds no {which}.json; is it the folder of a training run?")
-    state = CheckpointFolder(folder).load(f"{which}.json")
-    weights = state if which == "best" else state["model"]
+    name = WEIGHTS if which == "best" else "last.json"
+    if not (Path(folder) / name).exists():
+        raise CheckpointError(f"{folder} holds no {name}; is it the folder of a training run?")
+    if which == "best":
+        weights, step = read_weights(Path(folder) / name)
+    else:
+        state = CheckpointFolder(folder).load(name)
+        weights, step = state["average"] or state["model"], state["step"]
     try:
         model.load_state_dict(weights)
     except RuntimeError as error:
         raise CheckpointError(f"the weights in {folder} do not fit this model: {error}") from error
-    return int(json.loads((Path(folder) / f"{which}.json").read_text(encoding="utf-8"))["step"])
+    return step or 0
 
 
 def _pack(value: Any, name: str, tensors: dict[str, Tensor], seen: dict[tuple[Any, ...], str]) -> Any:
@@ -179,17 +217,38 @@ def _sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _digest(tensors: Mapping[str, Tensor]) -> str:
+    """A SHA-256 of names, shapes, kinds and values."""
+    whole = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        whole.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        whole.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return whole.hexdigest()
+
+
 def replace_text(path: Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    with _written(path) as fresh:
+        fresh.write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def _written(path: Path) -> Iterator[Path]:
+    """Give a name to write under; then flush that file to disk, move it to its place, and flush the move.
+
+    What can't be written leaves nothing behind, and an error that says which file it was.
+    """
     fresh = path.with_name(path.name + ".tmp")
-    fresh.write_text(text, encoding="utf-8")
-    settle(fresh, path)
-
-
-def settle(fresh: Path, path: Path) -> None:
-    """Flush a file to disk, then move it into its place, then flush the move."""
-    with fresh.open("rb") as file:
-        os.fsync(file.fileno())
-    os.replace(fresh, path)
+    try:
+        yield fresh
+        with fresh.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
+    except (OSError, SafetensorError) as error:
+        with contextlib.suppress(OSError):
+            fresh.unlink(missing_ok=True)
+        raise CheckpointError(f"{path} can't be written: {error}; what was saved before is as it was") from error
     if os.name == "posix":
         folder = os.open(path.parent, os.O_RDONLY)
         try:

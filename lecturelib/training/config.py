@@ -20,6 +20,8 @@ class TrainConfig:
         schedule: step -> factor, for example `Cosine(steps=1000, warmup=100)`
         weight_decay: AdamW's decay, on matrices only (biases and norm gains are left alone)
         clip: largest gradient norm; None leaves gradients as they are (their norm is recorded all the same)
+        ema: decay of an average of the weights, for example 0.999; with it, what is evaluated, kept as the best and in
+            the model at the end is the average. None: no average
         accumulate: batches that make up one optimizer step, over all processes together
         precision: "fp32", "bf16" or "fp16" autocast (fp16 scales the loss)
         device: "auto" (cuda, then mps, then cpu) or a torch device name
@@ -38,6 +40,7 @@ class TrainConfig:
     schedule: Schedule = field(default_factory=Constant)
     weight_decay: float = 0.01
     clip: float | None = 1.0
+    ema: float | None = None
     accumulate: int = 1
     precision: Precision = "fp32"
     device: str = "auto"
@@ -64,6 +67,10 @@ class TrainConfig:
             raise ValueError(f"TrainConfig: weight_decay={self.weight_decay} must be 0 or more")
         if self.clip is not None and not self.clip > 0:
             raise ValueError(f"TrainConfig: clip={self.clip} must be positive, or None for no clipping")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise ValueError(f"TrainConfig: ema={self.ema} must be between 0 and 1, or None for no average")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"TrainConfig: seed={self.seed} must be a whole number from 0 to {2**63 - 1}")
         if not callable(self.schedule):
             raise TypeError(
                 f"TrainConfig: schedule={self.schedule!r} must be a function of the step, like Cosine(steps=…)"

@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from lecturelib.machine.bf16 import bf16_refusal
+
 
 def choose_device(name: str = "auto") -> torch.device:
     """Turn "auto" into the best device of this machine, and any other name into a device that is really here."""
@@ -22,6 +24,12 @@ def choose_device(name: str = "auto") -> torch.device:
     except (RuntimeError, AssertionError) as error:  # the second where torch was built without it
         raise ValueError(f"device {name!r} is not available on this machine; use auto or cpu") from error
     return device
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    """Refuse bf16 on a processor that is known to get it wrong."""
+    if precision == "bf16" and device.type == "cpu" and (reason := bf16_refusal()) is not None:
+        raise ValueError(f"precision bf16 does not work on this machine: {reason}; use fp32")
 
 
 def to_device(batch: Any, device: torch.device) -> Any:

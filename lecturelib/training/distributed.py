@@ -7,7 +7,7 @@ out. So one process with accumulate=2 and two processes with accumulate=2 comput
 import atexit
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, distributed, nn
 from torch.optim import Optimizer
 
+from lecturelib.layers.cells import Cell
 from lecturelib.training.config import TrainConfig
 
 
@@ -73,7 +74,7 @@ class LossModule(nn.Module):
 def spread(model: nn.Module, loss: Callable[[nn.Module, Any], Any], config: TrainConfig, world: World) -> nn.Module:
     """Return the module batch -> loss of this process, its gradients averaged over all processes.
 
-    "shard" splits the model in place, one piece for each entry of its ModuleLists and one for the rest; the loss must
+    "shard" splits the model in place, one piece for each block in its ModuleLists and one for the rest; the loss must
     then call the model itself (not one of its methods), for that is where torch gathers the pieces.
     """
     module = LossModule(model, loss)
@@ -87,12 +88,37 @@ def spread(model: nn.Module, loss: Callable[[nn.Module, Any], Any], config: Trai
     for tensor in (*model.parameters(), *model.buffers()):
         distributed.broadcast(tensor.data, src=0)  # as DistributedDataParallel does: process 0 has the weights
     mesh = init_device_mesh(next(model.parameters()).device.type, (world.size,))
-    for part in list(model.modules()):
-        if isinstance(part, nn.ModuleList):
-            for block in part:
-                fully_shard(block, mesh=mesh)
+    for block in _blocks(model):
+        fully_shard(block, mesh=mesh)
     fully_shard(model, mesh=mesh)
     return module
+
+
+def _blocks(model: nn.Module) -> list[nn.Module]:
+    """The entries of ModuleLists, innermost first, but for recurrent cells.
+
+    The layer around a cell reads its weights without calling it, so that torch could not gather them in time.
+    """
+    lists = [part for part in model.modules() if isinstance(part, nn.ModuleList)]
+    return [block for part in reversed(lists) for block in part if not isinstance(block, Cell)]
+
+
+@contextlib.contextmanager
+def gathered(model: nn.Module) -> Iterator[None]:
+    """Within this, every process has the whole model, so that any of its methods can be called: for evaluation.
+
+    A model that is not sharded is left alone.
+    """
+    parts: list[Any] = [part for part in model.modules() if hasattr(part, "unshard")]
+    for part in parts:
+        part.set_reshard_after_forward(False, recurse=False)
+        part.unshard()
+    try:
+        yield
+    finally:
+        for part in parts:
+            part.set_reshard_after_forward(part is not model, recurse=False)
+            part.reshard()
 
 
 def synchronised(module: nn.Module, last: bool) -> contextlib.AbstractContextManager[Any]:

@@ -1,10 +1,19 @@
-"""What happened in a run, a row a step, in memory and as JSON lines on disk."""
+"""What happened in a run, a row a step, in memory and as JSON lines on disk.
+
+The lines are strict JSON, which has no infinity and no not-a-number: those are written as null, and null is read as
+not-a-number.
+"""
 
 import json
-import os
-from collections.abc import Iterator
+import logging
+import math
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+from lecturelib.training.checkpoint import CheckpointError, replace_text
+
+_log = logging.getLogger(__name__)
 
 Row = dict[str, float]
 Stop = Literal["finished", "early stop", "interrupted"]
@@ -25,8 +34,11 @@ class History:
     def add(self, row: Row) -> None:
         self.rows.append(row)
         if self._path is not None:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(row) + "\n")
+            try:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(json_line(row))
+            except OSError as error:
+                raise CheckpointError(f"{self._path} can't be written: {error}") from error
 
     def steps_of(self, name: str) -> list[int]:
         return [int(row["step"]) for row in self._with(name)]
@@ -53,24 +65,37 @@ class History:
         return chosen
 
 
+def json_line(row: Mapping[str, Any]) -> str:
+    """A row as one line of strict JSON."""
+    strict = {
+        key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()
+    }
+    return json.dumps(strict, allow_nan=False) + "\n"
+
+
 def read_history(path: Path | str, *, up_to: int | None = None) -> list[Row]:
-    """Read the rows of a JSON lines history; a last line cut short by a crash is left out.
+    """Read the rows of a JSON lines history; a last line cut short by a crash is reported and left out.
 
     Args:
         up_to: keep only the rows of steps before this one
     """
     rows: list[Row] = []
-    for line in Path(path).read_text(encoding="utf-8").splitlines(keepends=True):
+    for number, line in enumerate(Path(path).read_text(encoding="utf-8").splitlines(keepends=True), start=1):
         if not line.endswith("\n"):
+            _log.warning(
+                "%s: line %d, the last, was cut short, by a crash or a full disk; it is left out", path, number
+            )
             break
-        rows.append(json.loads(line))
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise CheckpointError(f"{path} is damaged in line {number}: {error}") from error
+        rows.append({key: math.nan if value is None else value for key, value in row.items()})
     return [row for row in rows if up_to is None or row["step"] < up_to]
 
 
 def continue_history(path: Path, step: int) -> History:
     """Reopen a history at a step: what a killed run wrote after its last checkpoint will be written again."""
     rows = read_history(path, up_to=step) if path.exists() else []
-    fresh = path.with_name(path.name + ".tmp")
-    fresh.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    os.replace(fresh, path)
+    replace_text(path, "".join(map(json_line, rows)))
     return History(path, rows)

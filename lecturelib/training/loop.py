@@ -1,6 +1,8 @@
 """The one training loop of the course: `train(model, batches, loss, config) -> History`."""
 
 import contextlib
+import copy
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -12,19 +14,31 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from lecturelib.training.batches import Batches, BatchStream
+from lecturelib.training.average import WeightAverage
 from lecturelib.training.checkpoint import CheckpointError, CheckpointFolder
 from lecturelib.training.config import TrainConfig
-from lecturelib.training.devices import choose_device, to_device
-from lecturelib.training.distributed import World, collect, join_world, restore, share, spread, synchronised, whole
+from lecturelib.training.devices import check_precision, choose_device, to_device
+from lecturelib.training.distributed import (
+    World,
+    collect,
+    gathered,
+    join_world,
+    restore,
+    share,
+    spread,
+    synchronised,
+    whole,
+)
 from lecturelib.training.history import History, Row, continue_history
 from lecturelib.training.interrupts import Interrupts
 from lecturelib.training.optimizers import adamw
 from lecturelib.training.progress import Progress
+from lecturelib.training.stream import Batches, BatchStream
 
 Loss = Callable[[nn.Module, Any], Tensor | tuple[Tensor, Tensor | float]]
 Evaluate = Callable[[nn.Module], float | dict[str, float]]
 MakeOptimizer = Callable[[nn.Module], Optimizer]
+_log = logging.getLogger(__name__)
 
 
 class NonFiniteError(ArithmeticError):
@@ -70,7 +84,7 @@ def train(
             row["seconds"] = time.perf_counter() - started
             last = step + 1 == config.steps
             if evaluate is not None and (last or _due(step, config.evaluate_every)):
-                row |= _evaluate(model, evaluate)
+                row |= run.evaluate(evaluate)
                 if best.update(row):
                     run.save_best(step + 1)
             history.add(row)
@@ -81,6 +95,8 @@ def train(
             if stop or (interrupted and not last):
                 history.stop = "early stop" if stop else "interrupted"
                 break
+    if run.average is not None:
+        run.average.swap()
     return history
 
 
@@ -135,6 +151,7 @@ class _Run:
     device: torch.device
     world: World
     checkpoints: CheckpointFolder | None
+    average: WeightAverage | None
 
     @classmethod
     def start(
@@ -147,6 +164,7 @@ class _Run:
         folder: Path | None,
     ) -> "_Run":
         world, device = join_world(choose_device(config.device))
+        check_precision(config.precision, device)
         share(config, world, 0)
         stream = BatchStream(batches, config.seed)
         losses = spread(model.to(device), loss, config, world)
@@ -166,6 +184,7 @@ class _Run:
             device=device,
             world=world,
             checkpoints=CheckpointFolder(folder) if folder is not None else None,
+            average=WeightAverage(model, config.ema) if config.ema is not None else None,
         )
 
     @property
@@ -186,9 +205,15 @@ class _Run:
         state = self.checkpoints.load_last()
         if state is None:
             return self.begin()
+        if self.checkpoints.trouble is not None and self.world.rank == 0:
+            _log.warning("%s", self.checkpoints.trouble)
         try:
+            if self.average is not None:
+                restore(self.model, self.optimizer, state["average"], state["optimizer"], self.config, self.world)
+                self.average.restart()
+                self.average.steps = state["step"]
             restore(self.model, self.optimizer, state["model"], state["optimizer"], self.config, self.world)
-        except (KeyError, RuntimeError, ValueError) as error:
+        except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
             folder = self.checkpoints.folder
             raise CheckpointError(
                 f"the checkpoint in {folder} does not fit this model or optimizer: {error}"
@@ -220,6 +245,8 @@ class _Run:
             raise NonFiniteError(f"the gradient norm is {norm} at step {step}{_ADVICE}")
         self.scaler.step(self.optimizer)
         self.scaler.update()
+        if self.average is not None:
+            self.average.update()
         rate = self.optimizer.param_groups[0]["lr"]
         row: Row = {"step": step, "loss": loss / weight, "grad_norm": norm, "learning_rate": rate}
         return row, interrupted > 0
@@ -255,19 +282,45 @@ class _Run:
             return False
         return self.world.sum([float(stop and self.world.rank == 0)], self.device)[0] > 0
 
+    def averaged(self) -> contextlib.AbstractContextManager[None]:
+        """Within this, the model has the weights that count: the averaged ones, where there is an average."""
+        return contextlib.nullcontext() if self.average is None else self.average.in_place()
+
+    def evaluate(self, evaluate: Evaluate) -> Row:
+        self.model.eval()
+        with torch.no_grad(), self.averaged(), gathered(self.model):
+            found = evaluate(self.model)
+        self.model.train()
+        numbers = found if isinstance(found, dict) else {"loss": found}
+        return {f"eval_{name}": float(number) for name, number in numbers.items()}
+
     def save_best(self, step: int) -> None:
         if self.checkpoints is not None:
-            weights, _ = collect(self.model, self.optimizer, self.config, self.world)
-            if self.world.rank == 0:
-                self.checkpoints.save_best(weights, step)
+            with self.averaged():
+                weights, _ = collect(self.model, self.optimizer, self.config, self.world)
+            self._write(lambda checkpoints: checkpoints.save_best(weights, step))
 
     def save_last(self, step: int, best: _Best) -> None:
         if self.checkpoints is None:
             return
         weights, moments = collect(self.model, self.optimizer, self.config, self.world)
-        if self.world.rank == 0:
-            state = {"step": step, "model": weights, "optimizer": moments, "scaler": self.scaler.state_dict()}
-            self.checkpoints.save_last(state | {"best": best.value, "since_best": best.since}, step)
+        state = {"step": step, "model": weights, "optimizer": moments, "scaler": self.scaler.state_dict()}
+        state |= {"best": best.value, "since_best": best.since, "average": None}
+        if self.average is not None:
+            with self.averaged():
+                state["average"] = copy.deepcopy(collect(self.model, self.optimizer, self.config, self.world)[0])
+        self._write(lambda checkpoints: checkpoints.save_last(state, step))
+
+    def _write(self, write: Callable[[CheckpointFolder], None]) -> None:
+        """Let process 0 write; where it can't, all processes stop."""
+        trouble: CheckpointError | None = None
+        if self.checkpoints is not None and self.world.rank == 0:
+            try:
+                write(self.checkpoints)
+            except CheckpointError as error:
+                trouble = error
+        if self.world.sum([float(trouble is not None)], self.device)[0]:
+            raise trouble or CheckpointError("process 0 could not write its checkpoint")
 
 
 _ADVICE = "; the weights are still those before it. Try a lower learning rate, a longer warm-up, or look at that batch"
@@ -280,15 +333,6 @@ def _mean_and_count(value: Any, *, alone: bool) -> tuple[Tensor, float]:
         given = f"shape {tuple(mean.shape)}" if isinstance(mean, Tensor) else f"a {type(mean).__name__}"
         raise ValueError(f"loss(model, batch) must give a scalar tensor or a pair (scalar, count), got {given}")
     return mean, 1.0 if alone else float(count)
-
-
-def _evaluate(model: nn.Module, evaluate: Evaluate) -> Row:
-    model.eval()
-    with torch.no_grad():
-        found = evaluate(model)
-    model.train()
-    numbers = found if isinstance(found, dict) else {"loss": found}
-    return {f"eval_{name}": float(number) for name, number in numbers.items()}
 
 
 def _due(step: int, every: int | None) -> bool:

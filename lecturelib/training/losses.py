@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from lecturelib.data.augment.mixing import ImageBatch
 from lecturelib.tokens.batches import LanguageBatch, PairBatch
+from lecturelib.tokens.masking import MaskedBatch
 
 
 def next_token_loss(model: nn.Module, batch: LanguageBatch) -> tuple[Tensor, int]:
@@ -35,3 +36,15 @@ def class_loss(model: nn.Module, batch: ImageBatch, *, label_smoothing: float = 
     """
     logits = model(batch.images)  # (B, classes)
     return F.cross_entropy(logits.float(), batch.targets, label_smoothing=label_smoothing), len(batch.images)
+
+
+def masked_loss(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, int]:
+    """Cross-entropy of the tokens asked for, plus that of "the second passage follows", for BERT with both heads.
+
+    Paper: Devlin et al. 2019 [devlin2019bert], Appendix A.2: the sum of the two means.
+    Differs: nothing.
+    """
+    words, follows = model(batch.tokens, batch.token_types)  # (B, T, V), (B, 2)
+    asked = int(batch.chosen.sum())
+    total = F.cross_entropy(words[batch.chosen].float(), batch.targets[batch.chosen], reduction="sum")
+    return total / max(1, asked) + F.cross_entropy(follows.float(), batch.follows), asked

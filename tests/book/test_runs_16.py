@@ -11,11 +11,11 @@ import torch
 from lecturelib.data.sets.images import fashion_mnist
 from lecturelib.data.store.splits import Splits
 from lecturelib.models.swin import SwinConfig
-from lecturelib.training import ShippedRun, shipped_run
+from lecturelib.training import Run, shipped_run
 
 
 @pytest.fixture(scope="module")
-def run() -> ShippedRun:
+def run() -> Run:
     return shipped_run("swin_shift")
 
 

@@ -11,12 +11,12 @@ import torch
 from lecturelib.data import greek_english
 from lecturelib.evaluation import alignment_error_rate, best_links, diagonal_links
 from lecturelib.models import IBM1, BahdanauConfig, BahdanauSeq2Seq, IBM1Config
-from lecturelib.tokens import Vocabulary
-from lecturelib.training import ShippedRun, shipped_run
+from lecturelib.tokens import Vocabulary, WordTokenizer
+from lecturelib.training import Run, shipped_run
 
 
 @pytest.fixture(scope="module")
-def run() -> ShippedRun:
+def run() -> Run:
     return shipped_run("greek_english")
 
 
@@ -25,9 +25,13 @@ def program(load_script: Callable[[Path], ModuleType], root: Path) -> ModuleType
     return load_script(root / "book" / "runs" / "greek_english.py")
 
 
+def words_of(folder: Path, side: str) -> Vocabulary:
+    return WordTokenizer.load(folder / f"{side}.json").vocabulary
+
+
 @pytest.fixture(scope="module")
-def vocabularies(run: ShippedRun) -> tuple[Vocabulary, Vocabulary]:
-    return Vocabulary.load(run.folder / "greek.json"), Vocabulary.load(run.folder / "english.json")
+def vocabularies(run: Run) -> tuple[Vocabulary, Vocabulary]:
+    return words_of(run.folder, "source"), words_of(run.folder, "target")
 
 
 def test_greek_run_measures_again_what_it_says(run, program, vocabularies):
@@ -79,7 +83,7 @@ def test_greek_run_can_be_started_again(program, monkeypatch, tmp_path, capsys):
     assert "--steps 1 --seed 3" in facts["command"]
     written = shipped_run("run", tmp_path)
     model = written.load_into(BahdanauSeq2Seq(BahdanauConfig(**facts["config"])))
-    words = [Vocabulary.load(tmp_path / "run" / f"{side}.json") for side in ("greek", "english")]
+    words = [words_of(tmp_path / "run", side) for side in ("source", "target")]
     again = program.measure(model, splits.test, *words)
     assert again == pytest.approx(facts["results"]["test"], abs=1e-4)
     assert "aer_posterior" in capsys.readouterr().out

@@ -51,7 +51,7 @@ def test_shakespeare_run_followed_its_schedule(program):
 def test_review_run_has_the_perplexity_it_claims_and_tunes_as_it_says(program):
     made_by, run = program("review_gpt"), shipped_run("review_gpt")
     splits = movie_reviews("imdb")
-    tokenizer = WordTokenizer.load(run.folder / "vocabulary.json", lower=True)
+    tokenizer = WordTokenizer.load(run.folder / "tokens.json")
     model = run.load_into(GPT(GPTConfig(**run.facts["config"])))
     test = made_by.examples_of(tokenizer, splits.test)
     assert made_by.held_out_loss(model, test) == pytest.approx(run.facts["results"]["test_loss"], abs=1e-3)

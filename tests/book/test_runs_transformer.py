@@ -11,11 +11,11 @@ import torch
 from lecturelib.data import greek_english
 from lecturelib.models import Transformer, TransformerConfig
 from lecturelib.tokens import BPETokenizer
-from lecturelib.training import ShippedRun, shipped_run
+from lecturelib.training import Run, shipped_run
 
 
 @pytest.fixture(scope="module")
-def run() -> ShippedRun:
+def run() -> Run:
     return shipped_run("transformer_greek")
 
 
@@ -26,7 +26,7 @@ def program(load_script: Callable[[Path], ModuleType], root: Path) -> ModuleType
 
 def test_transformer_run_measures_again_what_it_says(run, program):
     model = run.load_into(Transformer(TransformerConfig(**run.facts["config"])))
-    tokenizer = BPETokenizer.load(run.folder / "tokenizer.json")
+    tokenizer = BPETokenizer.load(run.folder / "tokens.json")
     texts = program.texts_of(greek_english(max_len=program.MAX_LEN).test)
     again, said = program.measure(model, texts, tokenizer), run.facts["results"]["test"]
     assert again["loss"] == pytest.approx(said["loss"], abs=2e-3)
@@ -46,7 +46,7 @@ def test_transformer_run_has_the_tokens_of_its_training_verses(run, program):
     texts = program.texts_of(greek_english(max_len=program.MAX_LEN).train)
     lines = (text for pair in texts for text in pair)
     learned = BPETokenizer.train(lines, vocab_size=program.VOCAB_SIZE, specials=program.SPECIALS)
-    kept = BPETokenizer.load(run.folder / "tokenizer.json")
+    kept = BPETokenizer.load(run.folder / "tokens.json")
     assert (kept.merges, kept.vocab, kept.specials) == (learned.merges, learned.vocab, learned.specials)
 
 
@@ -63,7 +63,7 @@ def test_transformer_program_writes_a_run(program, monkeypatch, tmp_path):
     facts = json.loads((tmp_path / "run" / "run.json").read_text())
     assert facts["command"].endswith("--steps 2 --seed 0")
     assert facts["results"]["test"]["loss"] > 0
-    assert (tmp_path / "run" / "tokenizer.json").is_file()
+    assert (tmp_path / "run" / "tokens.json").is_file()
 
 
 def small_splits(max_len):

@@ -6,7 +6,19 @@ from pathlib import Path
 import lecturelib
 
 PACKAGE = Path(lecturelib.__file__).parent
-ROOMS = ("data", "tokens", "layers", "models", "training", "evaluation", "figures", "grading", "cli")
+ROOMS = (
+    "machine",
+    "data",
+    "tokens",
+    "layers",
+    "models",
+    "training",
+    "evaluation",
+    "recipes",
+    "figures",
+    "grading",
+    "cli",
+)
 RECEIVES_MODELS = {"training", "evaluation", "figures"}  # they are handed a model and never import one
 
 

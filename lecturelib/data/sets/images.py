@@ -15,8 +15,9 @@ from torch import Tensor
 
 from lecturelib.data.store.archives import read_member, read_members
 from lecturelib.data.store.fetching import fetch
-from lecturelib.data.store.folders import cache_folder, working_folder
+from lecturelib.data.store.folders import working_folder
 from lecturelib.data.store.splits import Splits, split_of
+from lecturelib.machine.caches import cache_folder
 
 DIGITS = tuple("0123456789")
 FASHION = ("T-shirt", "trouser", "pullover", "dress", "coat", "sandal", "shirt", "sneaker", "bag", "ankle boot")
@@ -49,8 +50,10 @@ class Images:
 
 def digits() -> Splits[Images]:
     """1,797 handwritten digits of 8 × 8 pixels, which come with scikit-learn."""
-    from sklearn.datasets import load_digits
-
+    try:
+        from sklearn.datasets import load_digits
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("the digits come with scikit-learn: pip install 'lecturelib[book]'") from error
     bundle = load_digits()
     pixels = np.rint(bundle.images * (255 / 16)).astype(np.uint8)[:, None]  # (N, 1, 8, 8)
     parts = _split(pixels, bundle.target, DIGITS, validation=0.1, test=0.2)

@@ -6,9 +6,10 @@ import sys
 from pathlib import Path
 
 from lecturelib.data.store.data_set import Archive, DataSet, Route
-from lecturelib.data.store.folders import cache_folder, is_intact, locked, offline_folder, sha256_of, working_folder
+from lecturelib.data.store.folders import is_intact, locked, offline_folder, sha256_of, working_folder
 from lecturelib.data.store.registry import find
 from lecturelib.data.store.sources import FetchError, bring
+from lecturelib.machine.caches import cache_folder
 
 
 def fetch(name: str) -> dict[str, Path]:

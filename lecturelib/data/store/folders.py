@@ -4,26 +4,13 @@ import contextlib
 import hashlib
 import os
 import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+
+import filelock
 
 _verified: set[tuple[str, int, int, str]] = set()  # (path, size, mtime, hash) of files this process has hashed
-
-
-def cache_folder() -> Path:
-    """The folder for fetched files: LECTURELIB_CACHE, or the platform's place for caches."""
-    if chosen := os.environ.get("LECTURELIB_CACHE"):
-        return Path(chosen).expanduser()
-    if chosen := os.environ.get("XDG_CACHE_HOME"):
-        return Path(chosen).expanduser() / "lecturelib"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA", Path.home() / "AppData" / "Local")) / "lecturelib" / "Cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "lecturelib"
-    return Path.home() / ".cache" / "lecturelib"
 
 
 def offline_folder() -> Path | None:
@@ -84,34 +71,19 @@ def working_folder(folder: Path, name: str) -> Iterator[Path]:
 def locked(folder: Path, name: str) -> Iterator[None]:
     """Let one process (or thread) at a time through, so that two fetches of a set do the work once.
 
-    The lock belongs to an open file and goes when its process does, even by `kill -9`; what a killed process left of
-    its working folder is cleared by the next one in. Where a file system has no locks we go on without: files arrive
-    by atomic move, so that two fetches at once are wasteful, never harmful.
+    The lock goes when its process does, even by `kill -9`; what a killed process left of its working folder is cleared
+    by the next one in. Files arrive by atomic move all the same, so that two fetches at once would be wasteful, never
+    harmful.
     """
     _make(folder)
+    lock = filelock.FileLock(folder / f".{name}.lock")
     try:
-        file = (folder / f".{name}.lock").open("a+b")
+        lock.acquire()
     except OSError as error:
         raise _unwritable(folder, error) from error
-    with file:
-        if _lock(file):
-            for leftover in folder.glob(f".{name}-*"):
-                shutil.rmtree(leftover, ignore_errors=True)
-        yield
-
-
-def _lock(file: BinaryIO) -> bool:
-    """Wait for the lock of an open file; False where the file system has none."""
     try:
-        if sys.platform == "win32":
-            import msvcrt
-
-            file.seek(0)
-            msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
-        else:
-            import fcntl
-
-            fcntl.flock(file, fcntl.LOCK_EX)
-    except OSError:
-        return False
-    return True
+        for leftover in folder.glob(f".{name}-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        yield
+    finally:
+        lock.release()

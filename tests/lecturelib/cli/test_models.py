@@ -10,18 +10,19 @@ from safetensors.torch import load_file
 import lecturelib.cli
 from lecturelib.data import Splits, dates
 
+FACTS = {"command": "lecturelib train", "seed": 0, "config": {"width": 3}, "results": {}}
 TEXT = "To be, or not to be: that is the question.\n" * 40
 
 
 @pytest.fixture
 def shell(monkeypatch, tmp_path, capsys):
     """Run a command in an empty folder, with small data; returns (exit code, stdout, stderr)."""
-    from lecturelib.cli import tasks
+    from lecturelib.recipes import pairs, texts
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("LECTURELIB_TRACEBACK", raising=False)
-    monkeypatch.setattr(tasks, "TEXTS", {"shakespeare": lambda: Splits(TEXT, TEXT[:2000] * 5, TEXT * 5)})
-    monkeypatch.setattr(tasks, "PAIRS", {"dates": lambda: dates(train=200, validation=7, test=5)})
+    monkeypatch.setattr(texts, "TEXTS", {"shakespeare": lambda: Splits(TEXT, TEXT[:2000] * 5, TEXT * 5)})
+    monkeypatch.setattr(pairs, "PAIRS", {"dates": lambda: dates(train=200, validation=7, test=5)})
 
     def run(*arguments):
         code = lecturelib.cli.main([str(argument) for argument in arguments])
@@ -83,6 +84,10 @@ def test_train_resumed_equals_train_in_one_go(shell, tmp_path) -> None:
         (("train", "gpt", "--preset", "huge"), "--preset huge is unknown for GPT; choose one of tiny, small, gpt1"),
         (("train", "gpt", "--data", "dates"), "--data dates is not for GPT"),
         (("train", "gpt", "--steps", 0), "--steps 0"),
+        (("train", "gpt", "--seed", -1, "--steps", 0, "--data", "none"), "--seed -1 must be a whole number from 0"),
+        (("train", "gpt", "--seed", 2**64), f"--seed {2**64} must be a whole number"),
+        (("train", "bert", "--ema", 1), "--ema 1.0 must be between 0 and 1"),
+        (("sample", "vit_small"), "names no model, so only Python can use this run"),
         (("train", "gpt", "--batch-size", 0), "--batch-size 0"),
         (("train", "gpt", "--device", "abacus"), "'abacus' is not a torch device"),
         (("sample", "nowhere"), "nowhere is not the folder of a run"),
@@ -106,8 +111,80 @@ def test_train_will_not_mix_two_runs(shell) -> None:
     code, _, err = shell("train", "gpt", "--out", "runs/seq2seq-dates-tiny", "--resume")
     assert code == 2
     assert "model seq2seq, not gpt" in err
-    assert "with seed 0, not 3; ask for that" in shell(*DATES, "--steps", 2, "--resume", "--seed", 3)[2]
+    before = {path.name: path.read_bytes() for path in Path("runs/seq2seq-dates-tiny").iterdir()}
+    code, out, err = shell(*DATES, "--steps", 2, "--resume", "--seed", 3, "--learning-rate", 0.5, "--ema", 0.9)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "with seed 0, not 3; steps 1, not 2; learning rate 0.003, not 0.5; ema None, not 0.9. Leave that out" in err
+    assert {path.name: path.read_bytes() for path in Path("runs/seq2seq-dates-tiny").iterdir()} == before
     assert "use `lecturelib translate`" in shell("sample", "runs/seq2seq-dates-tiny")[2]
+
+
+def test_refused_run_leaves_no_folder_that_blocks_the_next(shell, tmp_path) -> None:
+    for wrong in (("--preset", "huge"), ("--data", "cmudict"), ("--device", "abacus"), ("--learning-rate", 1e30)):
+        code, _, err = shell(*DATES, "--steps", 3, "--out", "mine", *wrong)
+        assert (code, err.count("\n")) == (2, 1), wrong
+        assert not (tmp_path / "mine").exists(), wrong
+    assert shell(*DATES, "--steps", 3, "--out", "mine")[0] == 0
+
+
+def test_run_killed_before_its_first_checkpoint_is_begun_again(shell, tmp_path) -> None:
+    shell(*DATES, "--steps", 3, "--out", "mine")
+    for path in (tmp_path / "mine").glob("*"):
+        if path.suffix != ".json" or path.name in ("last.json", "previous.json"):
+            path.unlink()
+    assert shell(*DATES, "--steps", 2, "--out", "mine")[0] == 0
+
+
+def test_resumed_run_takes_its_settings_from_the_run(shell, tmp_path) -> None:
+    shell(*DATES, "--steps", 9, "--out", "mine", "--seed", 5, "--ema", 0.9)
+    (tmp_path / "mine" / "last.json").write_text((tmp_path / "mine" / "previous.json").read_text())
+    code, _, err = shell("train", "seq2seq", "--out", "mine", "--resume", "--device", "cpu")
+    assert (code, err) == (0, "")
+    facts = json.loads((tmp_path / "mine" / "run.json").read_text())
+    assert (facts["seed"], facts["training"]["steps"], facts["training"]["ema"]) == (5, 9, 0.9)
+    assert facts["results"].keys() == {"test_exact_match", "test_error_rate"}
+    assert "--seed 5 --steps 9 --batch-size 8" in facts["command"]
+
+
+def test_foreign_and_damaged_folders_among_the_runs_are_passed_over(shell, tmp_path) -> None:
+    shell(*GPT, "--steps", 2)
+    runs = tmp_path / "runs"
+    (runs / "notes").mkdir()
+    (runs / "torn").mkdir()
+    (runs / "torn" / "run.json").write_text("{")
+    (runs / "other").mkdir()
+    (runs / "other" / "run.json").write_text('{"model": "resnet", "lr": 3}')
+    (runs / "a file").write_text("x")
+    code, out, err = shell("sample", "--length", 5)
+    assert code == 0
+    assert out
+    assert err.count("lecturelib: passing over") == err.count("\n") == 3
+    for name in ("notes", "torn", "other"):
+        assert f"runs/{name}" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "beginning"),
+    [
+        (("sample", "gpt_shakespeare", "--prompt", "To be", "--length", 7), "To be"),
+        (("sample", "review_gpt", "--prompt", "wonderful", "--length", 3), "wonderful "),
+        (("translate", "transformer_greek", "Ἐν ἀρχῇ ἦν ὁ λόγος"), ""),
+        (("translate", "greek_english", "καὶ εἶπεν αὐτοῖς ὁ Ἰησοῦς", "--beam", 1), ""),
+    ],
+)
+def test_runs_that_came_with_the_package_are_used_by_name(shell, arguments, beginning) -> None:
+    code, out, err = shell(*arguments)
+    assert (code, err) == (0, "")
+    assert out.startswith(beginning)
+    assert len(out) > len(beginning) + 3
+
+
+def test_bert_trains_and_fills_in_gaps(shell, tmp_path) -> None:
+    code, out, err = shell("train", "bert", "--device", "cpu", "--batch-size", 4, "--steps", 4, "--evaluate-every", 2)
+    assert (code, err) == (0, "")
+    assert out.count("held out: loss") == 2
+    assert "of the gaps filled in right" in out
+    assert "use Python with it" in shell("sample", "runs/bert-shakespeare-tiny")[2]
 
 
 def test_info_gives_published_counts_without_building_anything(shell) -> None:
@@ -125,9 +202,11 @@ def test_info_gives_published_counts_without_building_anything(shell) -> None:
     ("text", "line"),
     [
         ("{", "damaged"),
-        ("[]", "damaged: it must name model, data, preset and config"),
-        ('{"model": "gpt"}', "damaged: it must name model, data, preset and config"),
-        ('{"model": "gpt", "data": "shakespeare", "preset": "tiny", "config": {"width": 3}}', "not one of a GPT"),
+        ("[]", "says nothing of command, seed, config, results"),
+        ('{"model": "gpt"}', "says nothing of command, seed, config, results"),
+        (json.dumps(FACTS), "names no model"),
+        (json.dumps(FACTS | {"model": "gtp"}), "did you mean gpt?"),
+        (json.dumps(FACTS | {"model": "gpt"}), "not one of a GPT"),
     ],
 )
 def test_damaged_run_is_one_line(shell, tmp_path, text, line) -> None:

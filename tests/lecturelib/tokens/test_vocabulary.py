@@ -47,12 +47,3 @@ def test_vocabulary_refuses_a_symbol_twice():
 def test_vocabulary_without_a_special_names_it():
     with pytest.raises(ValueError, match="no special symbol <bos>"):
         _ = Vocabulary(["a"], specials=("<pad>",)).bos_id
-
-
-def test_vocabulary_comes_back_from_its_file(tmp_path):
-    vocabulary = Vocabulary(["λόγος", "\ud800", '"'], specials=("<pad>", "<unk>"))
-    vocabulary.save(tmp_path / "vocabulary.json")
-    assert Vocabulary.load(tmp_path / "vocabulary.json") == vocabulary
-    (tmp_path / "other.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"other\.json is not a saved vocabulary"):
-        Vocabulary.load(tmp_path / "other.json")

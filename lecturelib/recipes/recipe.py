@@ -1,4 +1,4 @@
-"""Which models the command line can build, and how large: names and numbers only, so that help is instant."""
+"""Which models there are recipes for, and how large: names and numbers only, so that help is instant."""
 
 import dataclasses
 import difflib
@@ -147,10 +147,12 @@ RECIPES: Mapping[str, Recipe] = {
     ),
     "bert": Recipe(
         module="lecturelib.models.bert",
-        model="BERT",
+        model="BERTPretraining",
         config="BERTConfig",
         kind="masked",
-        about="an encoder that reads in both directions (Devlin 2019)",
+        about="an encoder that reads in both directions and fills in gaps (Devlin 2019)",
+        sizes={"tiny": {"max_len": 64, "d_model": 128, "num_heads": 4, "num_layers": 3, "dropout": 0.0}},
+        learning_rate=1e-3,
         papers={"base": "BERT_BASE", "large": "BERT_LARGE"},
     ),
     "luong": Recipe(

@@ -9,7 +9,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from lecturelib.training import choose_device, to_device
-from lecturelib.training.batches import BatchStream
+from lecturelib.training.stream import BatchStream
 
 
 @pytest.mark.parametrize("own_generator", [False, True])
