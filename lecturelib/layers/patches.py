@@ -1,4 +1,4 @@
-"""From pictures to tokens: cut into patches, embed each, and tell each where it came from."""
+"""From images to tokens: cut into patches, and embed each."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ def check_images(images: Tensor, num_channels: int) -> None:
 
 
 def check_divisible(size: Size, patch_size: int, what: str = "images") -> None:
-    """Raise unless whole patches cover a picture of this height and width."""
+    """Raise unless whole patches cover an image of this height and width."""
     height, width = pair(size)
     if height < 1 or width < 1 or height % patch_size or width % patch_size:
         nearest = " × ".join(str(max(1, round(side / patch_size)) * patch_size) for side in (height, width))
@@ -31,7 +31,7 @@ def check_divisible(size: Size, patch_size: int, what: str = "images") -> None:
 
 
 def pad_to_patches(images: Tensor, patch_size: int) -> Tensor:
-    """Add black pixels on the right and below until whole patches cover the pictures.
+    """Add black pixels on the right and below until whole patches cover the images.
 
     Shapes: (B, channels, height, width) -> (B, channels, height + less than a patch, width + less than a patch)
     """
@@ -40,13 +40,13 @@ def pad_to_patches(images: Tensor, patch_size: int) -> Tensor:
 
 
 class PatchEmbedding(nn.Module):
-    """Cut pictures into square patches and project each with one matrix: a convolution that never overlaps.
+    """Cut images into square patches and project each with one matrix: a convolution that never overlaps.
 
     Paper: Dosovitskiy et al. 2021 [dosovitskiy2021image], Equation 1.
     Differs: nothing; the patches stay in their grid, flatten it for a sequence.
 
     Args:
-        num_channels: of the pictures
+        num_channels: of the images
         d_model: width of a token
         patch_size: pixels on each side of a patch
 

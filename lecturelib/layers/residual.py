@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 
 class StochasticDepth(nn.Module):
-    """Leave a residual branch out, for each picture or text by its own coin, and scale it up when it stays.
+    """Leave a residual branch out, for each image or text by its own coin, and scale it up when it stays.
 
     Paper: Huang et al. 2016 [huang2016deep], Section 3.
     Differs: the branch is scaled in training, so that nothing changes in evaluation (as dropout is done today); the

@@ -31,7 +31,7 @@ class GridPositions(nn.Module):
     """A learned vector for every patch of a grid, and for every token in front of it; other grids interpolate.
 
     Paper: Dosovitskiy et al. 2021 [dosovitskiy2021image], Section 3.1 and 3.2.
-    Differs: nothing; a picture of another size is read with interpolated positions, without being asked.
+    Differs: nothing; an image of another size is read with interpolated positions, without being asked.
 
     Args:
         grid: rows and columns of patches
