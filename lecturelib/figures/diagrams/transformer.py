@@ -39,6 +39,8 @@ def block_parts(
     Without `notes` the boxes say their names only; `tight` also drops the shapes inside, for two models on a phone.
     """
     under = f"{at}." if at else ""
+    if not isinstance(block.mixer_wiring, PreNorm | PostNorm):
+        raise ValueError(f"a block is drawn wired PreNorm or PostNorm, got {type(block.mixer_wiring).__name__}")
     is_pre_norm = isinstance(block.mixer_wiring, PreNorm)
 
     def norm(wiring: str) -> Box:
