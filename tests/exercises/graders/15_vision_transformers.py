@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from lecturelib.grading import Rubric, assert_close, draw, raises
-from lecturelib.layers.patches import interpolate_positions as interpolated
+from lecturelib.layers.positions.grid import interpolate_positions as interpolated
 from lecturelib.layers.residual import depth_rates as even_rates
 
 rubric = Rubric("15_vision_transformers", title="Vision transformers")
