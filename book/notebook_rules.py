@@ -30,7 +30,6 @@ LECTURES_BOX = re.compile(r":::+\{admonition\} If you know one of the lectures\n
 UNCONVERTED = (  # chapters whose pages do not have their form yet; this list only gets shorter
     "01_sequences",
     "02_recurrent",
-    "03_gated",
     "04_encoder_decoder",
     "05_attention_rnn",
     "08_attention_layer",
