@@ -15,6 +15,9 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 MOST_BYTES = 16 << 20
+_FLAGS = os.O_RDONLY  # and, where the system has them:
+for _name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"):
+    _FLAGS |= getattr(os, _name, 0)
 MOST_CODE = 1 << 20
 MOST_CELLS = 2_000
 MOST_NOTES = 50
@@ -53,7 +56,7 @@ def read_notebook(path: str | os.PathLike[str]) -> Notebook:
 def read_bytes(path: str | os.PathLike[str], limit: int = MOST_BYTES) -> bytes:
     """The content of a regular file: a symbolic link could point at a secret, a pipe could never end."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(path, _FLAGS)
     except OSError as error:
         if os.path.islink(path):
             raise NotebookError("the file is a symbolic link, which is not followed") from None

@@ -50,7 +50,7 @@ from typing import TYPE_CHECKING, Any
 
 from lecturelib.grading.notebook import Notebook, parse_notebook, read_notebook
 from lecturelib.grading.sandbox.limits import Limits
-from lecturelib.grading.sandbox.tiers import TIERS, Proof, SandboxFailed, Tier, TierError, require
+from lecturelib.grading.sandbox.tiers import TIERS, Proof, SandboxFailed, Tier, TierError, check_platform, require
 
 if TYPE_CHECKING:  # it loads torch, which the zygote should be the first to do
     from lecturelib.grading.sandbox.remote import RemoteSubmission
@@ -101,6 +101,7 @@ class Sandbox:
         self._lock = threading.Lock()
 
     def __enter__(self) -> "Sandbox":
+        check_platform()
         self._folder = tempfile.TemporaryDirectory(prefix="lecturelib-")
         os.chmod(self._folder.name, 0o755)
         self._bait, self._home = Path(self._folder.name, "bait"), Path(self._folder.name, "home")
