@@ -1,6 +1,7 @@
 """The rules every chapter keeps, checked on the file as it is committed: run `python book/notebook_rules.py`."""
 
 import ast
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +12,34 @@ from nbformat import NotebookNode
 BOOK = Path(__file__).resolve().parent
 MAX_BYTES = 1_000_000
 CHECKED_TAG = "nbval-check-output"  # the cells whose stored output nbval compares
+
+FOLDED_TAGS = {"hide-input", "hide-cell"}  # one click away on the page; the label says what the click shows
+REMOVED_TAGS = {"remove-input", "remove-cell", "remove-output"}
+WHOLE_MODEL_TAG = "whole-model"  # a visible cell that may be long: a model written out from top to bottom
+MAX_VISIBLE_LINES = 300
+MAX_CELL_LINES = 20
+CAPTIONED = '<figure class="course-figure"'
+
+LINK = re.compile(r"\[(?P<text>[^\]]*)\]\((?P<target>[^)\s]*)\)")
+CHAPTER = re.compile(r"\bchapters?\s+(?P<number>\d+)", re.IGNORECASE)
+LECTURE = re.compile(
+    r"\blectures?\s+[A-Z]\b|\b[A-Z]'s\s+(?:slides?|decks?)\b|\bthe\s+(?:slides?|decks?)\b", re.IGNORECASE
+)
+LECTURES_BOX = re.compile(r":::+\{admonition\} If you know one of the lectures\n:class: dropdown\n.*?\n:::+", re.DOTALL)
+
+UNCONVERTED = (  # chapters whose pages do not have their form yet; this list only gets shorter
+    "01_sequences",
+    "02_recurrent",
+    "03_gated",
+    "04_encoder_decoder",
+    "05_attention_rnn",
+    "08_attention_layer",
+    "09_positions",
+    "10_transformer",
+    "12_language_models",
+    "15_vision_transformers",
+    "16_swin",
+)
 
 
 def tags(cell: NotebookNode) -> list[str]:
@@ -77,10 +106,130 @@ def output_problems(cells: list[NotebookNode]) -> Iterator[str]:
         yield f"no cell is tagged {CHECKED_TAG}, so nbval would compare nothing"
 
 
+def is_visible(cell: NotebookNode) -> bool:
+    """Whether the page shows the code of a cell without a click."""
+    return cell.cell_type == "code" and not (FOLDED_TAGS | REMOVED_TAGS - {"remove-output"}) & set(tags(cell))
+
+
+def drawing_names(cells: list[NotebookNode]) -> set[str]:
+    """What the chapter draws and glues with: all it imports from lecturelib.figures, and from lecturelib.book."""
+    imports = [
+        node
+        for cell in cells[1:]
+        if cell.cell_type == "code"
+        for node in ast.walk(ast.parse(cell.source))
+        if isinstance(node, ast.ImportFrom)
+    ]
+    figures = {alias.asname or alias.name for node in imports if is_figures(node.module) for alias in node.names}
+    return figures | {"glue", "captioned"}
+
+
+def is_figures(module: str | None) -> bool:
+    return (module or "").startswith("lecturelib.figures")
+
+
+def only_asserts(statements: list[ast.stmt]) -> bool:
+    """Whether statements check something and do nothing else."""
+    for statement in statements:
+        match statement:
+            case ast.Assert() | ast.Import() | ast.ImportFrom() | ast.Pass():
+                continue
+            case ast.For(body=body, orelse=rest) | ast.If(body=body, orelse=rest) if only_asserts([*body, *rest]):
+                continue
+            case ast.With(body=body) if only_asserts(body):
+                continue
+            case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name))) if "assert" in name:
+                continue
+            case _:
+                return False
+    return True
+
+
+def folding_problems(cells: list[NotebookNode]) -> Iterator[str]:
+    """Visible code is the idea; what measures, plots, checks and glues is one labelled click away."""
+    visible = [(number, cell) for number, cell in enumerate(cells, 1) if is_visible(cell)]
+    lines = sum(len(cell.source.splitlines()) for _, cell in visible)
+    if lines > MAX_VISIBLE_LINES:
+        yield f"{lines} visible lines of code; at most {MAX_VISIBLE_LINES}: fold what measures, plots and checks"
+    drawing = drawing_names(cells)
+    for number, cell in visible:
+        length = len(cell.source.splitlines())
+        if length > MAX_CELL_LINES and WHOLE_MODEL_TAG not in tags(cell):
+            yield f"cell {number} shows {length} lines; at most {MAX_CELL_LINES}, or tag it {WHOLE_MODEL_TAG}"
+        tree = ast.parse(cell.source)
+        called = {
+            node.func.id for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+        }
+        if drawn := sorted(called & drawing):
+            yield f"cell {number} is visible and calls {', '.join(drawn)}: draw and glue in a folded cell"
+        if only_asserts(tree.body):
+            yield f"cell {number} is visible and only asserts: fold it"
+    for number, cell in enumerate(cells, 1):
+        if FOLDED_TAGS & set(tags(cell)) and not cell.metadata.get("mystnb", {}).get("code_prompt_show"):
+            yield f"cell {number} is folded without a label: set mystnb.code_prompt_show in its metadata"
+        if number > 2 and REMOVED_TAGS & set(tags(cell)):
+            yield f"cell {number} is removed from the page; fold it, so that it is one click away"
+
+
+def set_up_problems(cells: list[NotebookNode]) -> Iterator[str]:
+    """One call of `sizes` decides how much is computed; nothing else pins threads or devices."""
+    code = "\n".join(cell.source for cell in cells[1:] if cell.cell_type == "code")
+    if code.count("sizes(scale") != 1:
+        yield "a chapter calls sizes(scale, smoke=…, default=…, full=…) once"
+    for pinned in ("set_num_threads", 'device="cpu"', "device='cpu'"):
+        if pinned in code:
+            yield f"{pinned} holds at every scale: use size.device, and leave threads to sizes"
+
+
+def figure_problems(cells: list[NotebookNode]) -> Iterator[str]:
+    """Every picture on the page has a caption, and so a number."""
+    for number, cell in enumerate(cells, 1):
+        for output in cell.get("outputs", []):
+            data = output.get("data", {})
+            page = data.get("text/html", "")
+            has_picture = any(sign in page for sign in ("<svg", "<img", "lecturelib-")) or any(
+                "image/" in key for key in data
+            )
+            if has_picture and not page.startswith(CAPTIONED):
+                yield f"cell {number} shows a picture without a caption: captioned(…, caption=…, name=…)"
+
+
+def prose_problems(text: str, name: str, is_chapter: bool = True) -> Iterator[str]:
+    """Chapters are linked wherever they are mentioned; lectures are mentioned in one box only."""
+    for link in LINK.finditer(text):
+        for mention in CHAPTER.finditer(link["text"]):
+            number = int(mention["number"])
+            known = next(iter(BOOK.glob(f"{number:02}_*.ipynb")), Path("lecture_map.md")).name
+            if link["target"].split("#")[0] != known:
+                yield f"{name}: [{link['text']}] leads to {link['target']}, not to {known}"
+    plain = LINK.sub("", text)
+    for mention in CHAPTER.finditer(plain):
+        yield f"{name}: “{mention.group()}” is not a link: [chapter 8](08_attention_layer.ipynb)"
+    if is_chapter:
+        for mention in LECTURE.finditer(LECTURES_BOX.sub("", plain)):
+            yield f"{name}: “{mention.group()}” belongs in the box “If you know one of the lectures”"
+
+
+def page_problems(path: Path, cells: list[NotebookNode]) -> Iterator[str]:
+    """The form of a chapter's page."""
+    yield from folding_problems(cells)
+    yield from set_up_problems(cells)
+    yield from figure_problems(cells)
+    for number, cell in enumerate(cells, 1):
+        if cell.cell_type == "markdown":
+            yield from prose_problems(cell.source, f"cell {number}")
+    text = "\n\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    boxes = list(LECTURES_BOX.finditer(text))
+    if len(boxes) > 1 or any("\n## Summary" in text[box.end() :] for box in boxes):
+        yield "one box “If you know one of the lectures”, after the summary"
+
+
 def problems(path: Path) -> list[str]:
     """Every rule that one notebook breaks."""
     cells = nbformat.read(path, as_version=4).cells
     found = [*install_problems(cells), *parameter_problems(cells), *output_problems(cells)]
+    if path.stem not in UNCONVERTED:
+        found += page_problems(path, cells)
     if (size := path.stat().st_size) >= MAX_BYTES:
         found.append(f"{size:,} bytes; a chapter stays under {MAX_BYTES:,}")
     return found

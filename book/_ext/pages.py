@@ -57,7 +57,8 @@ def describe(app: Sphinx, pagename: str, templatename: str, context: dict[str, A
     if pagename == app.config.root_doc:
         context["docstitle"] = ""
     if "body" in context:  # docutils still writes the role that ARIA deprecated; these are the items of a list
-        context["body"] = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
+        body = context["body"].replace('role="doc-biblioentry"', 'role="listitem"')
+        context["body"] = body.replace(' aria-label="Toggle hidden content"', "")  # its text says what is hidden
 
 
 def put_title_first(app: Sphinx, doctree: nodes.document) -> None:

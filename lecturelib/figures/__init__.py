@@ -16,7 +16,6 @@ from lecturelib.figures.explorers.sampling.explorer import SamplingExplorer
 from lecturelib.figures.explorers.softmax.explorer import SoftmaxExplorer
 from lecturelib.figures.explorers.transformer.explorer import TransformerExplorer
 from lecturelib.figures.explorers.window.explorer import WindowExplorer
-from lecturelib.figures.plots.glue import glue
 from lecturelib.figures.plots.image_grid import image_grid
 from lecturelib.figures.plots.picture import Picture, house_style, new_figure
 from lecturelib.figures.plots.plots import attention_map, draw_lines, line_plot, sequence_grid
@@ -41,7 +40,6 @@ __all__ = [
     "WindowExplorer",
     "attention_map",
     "draw_lines",
-    "glue",
     "house_style",
     "image_grid",
     "line_plot",

@@ -4,8 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.cache import LayerCache
+from lecturelib.layers.attention import Memory, MultiHeadAttention
 
 Window = tuple[int, int]
 
@@ -129,13 +128,9 @@ class WindowAttention(nn.Module):
         mask: Tensor | None = None,
         *,
         is_causal: bool = False,
-        need_weights: bool = False,
-        cache: LayerCache | None = None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Self-attention only: patches of a window attend to each other.
-
-        Shapes: -> (B, rows, columns, D), or a pair with the weights (B · windows, H, T, T)
-        """
+        cache: Memory | None = None,
+    ) -> Tensor:
+        """Self-attention only: patches of a window attend to each other."""
         if key is not None or value is not None or mask is not None or is_causal or cache is not None:
             raise ValueError("windows of a grid attend to themselves: no key, value, mask, causality or cache")
         if x.dim() != 4:
@@ -151,17 +146,12 @@ class WindowAttention(nn.Module):
             order = shifted_order(grid, self.window, shift, x.device)
             allowed = shift_mask(grid, self.window, shift, x.device).repeat(len(x), 1, 1)  # (B · windows, T, T)
             windows = x.flatten(1, 2).index_select(1, order).view(-1, allowed.shape[-1], x.shape[-1])
-            attended = self.attention(windows, mask=allowed, need_weights=need_weights)
-        else:
-            attended = self.attention(partition_windows(x, self.window), need_weights=need_weights)
-        out, weights = attended if isinstance(attended, tuple) else (attended, None)
-        if any(shift):
+            out = self.attention(windows, mask=allowed)
             out = out.reshape(len(x), len(order), x.shape[-1]).index_select(1, order.argsort()).view(x.shape)
         else:
+            out = self.attention(partition_windows(x, self.window))
             out = merge_windows(out, self.window, grid)  # (B, rows, columns, D), padding included
-        if any(padding):
-            out = out[:, :rows, :columns]
-        return out if weights is None else (out, weights)
+        return out[:, :rows, :columns]
 
     def effective_shift(self, grid: tuple[int, int]) -> Window:
         """The shift that a grid of this many rows and columns gets."""
@@ -169,21 +159,6 @@ class WindowAttention(nn.Module):
             self.shift[0] if grid[0] > self.window[0] else 0,
             self.shift[1] if grid[1] > self.window[1] else 0,
         )
-
-
-def relative_index(window: Window) -> Tensor:
-    """For each pair of patches of a window, which of the (2h - 1)(2w - 1) offsets lies between them.
-
-    Paper: Liu et al. 2021 [liu2021swin], Section 3.2.
-    Differs: nothing; the offset is query minus key, rows first, and the most negative one is number 0.
-
-    Shapes: -> (T, T), T = h · w
-    """
-    height, width = window
-    row, column = torch.arange(height).repeat_interleave(width), torch.arange(width).repeat(height)  # (T,) each
-    down = row[:, None] - row + height - 1  # (T, T), 0 ... 2h - 2
-    across = column[:, None] - column + width - 1
-    return down * (2 * width - 1) + across
 
 
 def join_neighbours(x: Tensor) -> Tensor:
@@ -216,19 +191,13 @@ class Stage(nn.Module):
         self.merging = merging
         self.blocks = nn.ModuleList(blocks)
 
-    def forward(self, x: Tensor, *, need_weights: bool = False) -> tuple[Tensor, list[Tensor]]:
+    def forward(self, x: Tensor) -> Tensor:
         """Merge if there is merging, then every block in turn.
 
-        Shapes: (B, rows, columns, D) -> the same or half the sides and twice the width, and each block's weights
-        (B · windows, H, T, T) when asked for
+        Shapes: (B, rows, columns, D) -> the same, or half the sides and twice the width
         """
         if self.merging is not None:
             x = self.merging(x)
-        all_weights = []
         for block in self.blocks:
-            if need_weights:
-                x, weights = block(x, need_weights=True)
-                all_weights.append(weights)
-            else:
-                x = block(x)
-        return x, all_weights
+            x = block(x)
+        return x

@@ -3,17 +3,16 @@
 from dataclasses import dataclass
 from functools import partial
 
-import torch
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.attention_positions import attend_with_bias
 from lecturelib.layers.block import Block, FeedForward, PreNorm, find_activation
 from lecturelib.layers.checks import check_config, check_heads
-from lecturelib.layers.initialisation import initialise, truncated_normal_
+from lecturelib.layers.initialisation import initialise
 from lecturelib.layers.patches import PatchEmbedding, Size, check_images, pad_to_patches, pair
+from lecturelib.layers.positions.window import WindowBias
 from lecturelib.layers.residual import StochasticDepth, depth_rates
-from lecturelib.layers.windows import Stage, Window, WindowAttention, join_neighbours, relative_index
+from lecturelib.layers.windows import Stage, Window, WindowAttention, join_neighbours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,51 +75,6 @@ SWIN_BASE = SwinConfig(d_model=128, num_layers=(2, 2, 18, 2), num_heads=(4, 8, 1
 SWIN_LARGE = SwinConfig(d_model=192, num_layers=(2, 2, 18, 2), num_heads=(6, 12, 24, 48), drop_path=0.2)
 
 
-class WindowBias(nn.Module):
-    """Add to each score a learned number for its head and for the offset between the two patches.
-
-    Paper: Liu et al. 2021 [liu2021swin], Equation 4.
-    Differs: nothing.
-
-    Args:
-        num_heads: one number an offset for each
-        window: rows and columns
-    """
-
-    index: Tensor
-
-    def __init__(self, num_heads: int, window: Window) -> None:
-        super().__init__()
-        self.table = nn.Parameter(torch.zeros((2 * window[0] - 1) * (2 * window[1] - 1), num_heads))
-        self.register_buffer("index", relative_index(window), persistent=False)
-        truncated_normal_(self.table)
-
-    def bias(self) -> Tensor:
-        """The learned numbers for all pairs of a window. Shapes: -> (H, T, T)"""
-        return self.table[self.index.flatten()].unflatten(0, self.index.shape).permute(2, 0, 1)  # (H, T, T)
-
-    def turn(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Queries and keys stay as they are."""
-        return heads
-
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        positions: Tensor,
-        *,
-        is_causal: bool,
-        dropout: float,
-        need_weights: bool,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Attention within a window, with the learned numbers added to the scores."""
-        return attend_with_bias(
-            query, key, value, mask, self.bias(), is_causal=is_causal, dropout=dropout, need_weights=need_weights
-        )
-
-
 class PatchMerging(nn.Module):
     """Join each 2 × 2 patches into one of twice the width: norm, then one matrix.
 
@@ -169,19 +123,16 @@ class Swin(nn.Module):
         self.head = nn.Linear(last, config.num_classes)
         self.apply(initialise)
 
-    def forward(self, images: Tensor, *, need_weights: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
-        """Logits of the classes, and each block's weights when asked for.
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits of the classes.
 
-        Shapes: images (B, channels, height, width) -> (B, classes), or a pair with weights (B · windows, H, T, T)
+        Shapes: images (B, channels, height, width) -> (B, classes)
         """
         check_images(images, self.config.num_channels)
         x = self.patch_norm(self.patches(pad_to_patches(images, self.config.patch_size)))  # (B, rows, columns, D)
-        all_weights: list[Tensor] = []
         for stage in self.stages:
-            x, weights = stage(x, need_weights=need_weights)
-            all_weights += weights
-        logits = self.head(self.norm(x).mean(dim=(1, 2)))
-        return (logits, all_weights) if need_weights else logits
+            x = stage(x)
+        return self.head(self.norm(x).mean(dim=(1, 2)))
 
 
 def _block(config: SwinConfig, stage: int, *, shifted: bool, rate: float) -> Block:

@@ -87,25 +87,19 @@ class ViTEncoder(nn.Module):
         for parameter in (*self.prefix_tokens, self.positions.weight):
             truncated_normal_(parameter)
 
-    def forward(self, images: Tensor, *, need_weights: bool = False) -> tuple[Tensor, list[Tensor]]:
+    def forward(self, images: Tensor) -> Tensor:
         """Encode pictures of any height and width that patches cover.
 
-        Shapes: (B, channels, height, width) -> tokens (B, prefix + N, D), and each layer's weights
-        (B, H, prefix + N, prefix + N), or no weights when they are not asked for
+        Shapes: (B, channels, height, width) -> tokens (B, prefix + N, D)
         """
         grid = self.patches(images)  # (B, rows, columns, D)
         rows, columns = grid.shape[1:3]
         prefix = [token.expand(len(images), -1, -1) for token in self.prefix_tokens]  # (B, 1, D) each
         x = torch.cat((*prefix, grid.flatten(1, 2)), dim=1)  # (B, prefix + N, D)
         x = self.dropout(x + self.positions((rows, columns)))
-        all_weights = []
         for block in self.blocks:
-            if need_weights:
-                x, weights = block(x, need_weights=True)
-                all_weights.append(weights)
-            else:
-                x = block(x)
-        return self.norm(x), all_weights
+            x = block(x)
+        return self.norm(x)
 
 
 def _wiring(d_model: int, dropout: float, eps: float, rate: float) -> PreNorm:
@@ -126,14 +120,12 @@ class ViT(nn.Module):
         self.head = nn.Linear(config.d_model, config.num_classes)
         self.head.apply(initialise)
 
-    def forward(self, images: Tensor, *, need_weights: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
-        """Logits of the classes, and each layer's attention weights when asked for.
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits of the classes.
 
-        Shapes: images (B, channels, height, width) -> (B, classes), or a pair with weights (B, H, 1 + N, 1 + N)
+        Shapes: images (B, channels, height, width) -> (B, classes)
         """
-        tokens, weights = self.encoder(images, need_weights=need_weights)
-        logits = self.head(tokens[:, 0])
-        return (logits, weights) if need_weights else logits
+        return self.head(self.encoder(images)[:, 0])
 
     def set_image_size(self, image_size: Size) -> Self:
         """Interpolate the positions to another size once and for all, for fine-tuning there, and return self."""

@@ -13,10 +13,12 @@ from types import ModuleType
 
 import nbformat
 import pytest
+from bs4 import BeautifulSoup
 from papermill.exceptions import PapermillExecutionError
 
 Gate = Callable[[], subprocess.CompletedProcess[str]]
 CHAPTER = "01_small.ipynb"
+LECTURES_BOX = ":::{admonition} If you know one of the lectures\n:class: dropdown\nLecture U says so.\n:::"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
@@ -80,6 +82,27 @@ def assert_red(gate: Gate, *reasons: str) -> str:
 def test_untouched_book_builds(build: Gate) -> None:
     result = build()
     assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_numbers_come_from_the_name_of_the_chapter(small: Path, build: Gate) -> None:
+    edit_chapter(small, 3, source="# A small chapter\n\n$$\na = b\n$$ (sm-eq)\n\nBy {eq}`sm-eq`.")
+    (small / "book" / CHAPTER).rename(small / "book" / "07_small.ipynb")
+    for page in ("_toc.yml", "intro.md"):
+        rewrite(small / "book" / page, "01_small", "07_small")
+    result = build()
+    assert result.returncode == 0, result.stdout + result.stderr
+    page = BeautifulSoup((small / "_build" / "html" / "07_small.html").read_text(encoding="utf-8"), "html.parser")
+    assert page.title is not None
+    assert page.title.get_text().startswith("7. A small chapter")
+    for place in ("article h1", ".bd-sidebar-primary li.current"):
+        assert page.select(place)[0].get_text().strip().startswith("7. A small chapter")
+    assert "7.1" not in page.select("article h2")[0].get_text()
+    caption = page.select("figure#sm-fig-weights figcaption")[0].get_text().strip()
+    assert caption.startswith("Figure 7.1 The largest of three scores")
+    assert page.select("article a[href='#sm-fig-weights']:not(.headerlink)")[0].get_text() == "Figure 7.1"
+    assert page.select("article a[href='#equation-sm-eq']:not(.headerlink)")[0].get_text() == "(7.1)"
+    assert page.select(".eqno")[0].get_text().startswith("(7.1)")
+    assert page.select("article details summary")[0].get_text().split("\n")[1] == "Code of the figure"
 
 
 def test_untouched_book_reruns_to_its_stored_outputs(nbval: Gate) -> None:
@@ -205,6 +228,19 @@ def test_notebook_without_outputs_is_red(small: Path, notebook_rules: ModuleType
         (6, {"outputs": [nbformat.v4.new_output("error", ename="E", evalue="", traceback=[])]}, "stored error"),
         (6, {"outputs": [nbformat.v4.new_output("stream", text="<Generator at 0x7f>")]}, "address of an object"),
         (3, {"source": "# A small chapter\n" + "x" * 1_000_000}, "bytes"),
+        (5, {"source": "x = 1\n" * 21}, "cell 5 shows 21 lines"),
+        (5, {"source": "x = 1\n" * 300, "metadata": {"tags": ["whole-model"]}}, "visible lines of code"),
+        (5, {"metadata": {"tags": ["remove-cell"]}}, "one click away"),
+        (5, {"source": "size = None"}, "calls sizes"),
+        (5, {"source": "import torch\n\ntorch.set_num_threads(1)"}, "leave threads to sizes"),
+        (6, {"source": "for weight in weights:\n    assert weight"}, "cell 6 is visible and only asserts"),
+        (7, {"source": "As chapter 5 says."}, "“chapter 5” is not a link"),
+        (7, {"source": "As [chapter 8](05_attention_rnn.ipynb) says."}, "not to 08_attention_layer.ipynb"),
+        (7, {"source": "As Lecture U says."}, "“Lecture U” belongs in the box"),
+        (7, {"source": LECTURES_BOX + "\n\n## Summary"}, "after the summary"),
+        (8, {"metadata": {}}, "visible and calls captioned, glue"),
+        (8, {"metadata": {"tags": ["hide-input"]}}, "folded without a label"),
+        (8, {"outputs": [nbformat.v4.new_output("display_data", {"text/html": "<svg></svg>"})]}, "without a caption"),
     ],
 )
 def test_broken_rule_is_red(

@@ -167,6 +167,19 @@ def test_page_fits_a_phone(name: str, visit: Visitor) -> None:
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390, too_wide
 
 
+@pytest.mark.parametrize("name", [name for name in PAGES if (BOOK / f"{name}.ipynb").exists()])
+def test_text_in_figures_is_readable_on_a_phone(name: str, visit: Visitor) -> None:
+    page = visit(f"{name}.html", width=390).page
+    small = page.evaluate(
+        """() => [...document.querySelectorAll("figure.course-figure svg")]
+            .filter((svg) => svg.getClientRects().length)
+            .flatMap((svg) => [...svg.querySelectorAll("text, tspan")].map((text) =>
+                [text.textContent, parseFloat(getComputedStyle(text).fontSize) * svg.getScreenCTM().a]))
+            .filter(([text, size]) => size < 11)"""
+    )
+    assert small == []
+
+
 @pytest.mark.parametrize("name", ALL_PAGES)
 def test_page_introduces_itself(name: str, site: Path, soup: Souper) -> None:
     page = soup(name)

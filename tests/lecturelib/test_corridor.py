@@ -12,14 +12,16 @@ ROOMS = (
     "tokens",
     "layers",
     "models",
+    "fast",
     "training",
     "evaluation",
     "recipes",
     "figures",
+    "book",
     "grading",
     "cli",
 )
-RECEIVES_MODELS = {"training", "evaluation", "figures"}  # they are handed a model and never import one
+RECEIVES_MODELS = {"training", "evaluation", "figures", "book"}  # they are handed a model and never import one
 
 
 def imported_rooms(source: str, room: str) -> set[str]:

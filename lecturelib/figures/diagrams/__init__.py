@@ -1,7 +1,12 @@
 """Drawings of architectures that cannot disagree with the code: every box names modules, every shape is measured."""
 
+from lecturelib.figures.diagrams.attention import attention_diagram, heads_diagram, positions_diagram
 from lecturelib.figures.diagrams.diagram import Diagram
-from lecturelib.figures.diagrams.recurrent import bidirectional_diagram, rnn_diagram
+from lecturelib.figures.diagrams.gates import gru_diagram, lstm_diagram
+from lecturelib.figures.diagrams.language_models import gpt_bert_diagram
+from lecturelib.figures.diagrams.recurrent import bidirectional_diagram, bptt_diagram, rnn_diagram
+from lecturelib.figures.diagrams.seq2seq import bahdanau_diagram, encoder_decoder_diagram
+from lecturelib.figures.diagrams.sequence import chain_rule_diagram
 from lecturelib.figures.diagrams.transformer import (
     block_diagram,
     block_wirings_diagram,
@@ -9,14 +14,36 @@ from lecturelib.figures.diagrams.transformer import (
     gpt_diagram,
     transformer_diagram,
 )
+from lecturelib.figures.diagrams.vision import (
+    cait_diagram,
+    deit_diagram,
+    swin_diagram,
+    swin_pair_diagram,
+    vit_diagram,
+)
 
 __all__ = [
     "Diagram",
+    "attention_diagram",
+    "bahdanau_diagram",
     "bidirectional_diagram",
     "block_diagram",
     "block_wirings_diagram",
+    "bptt_diagram",
+    "cait_diagram",
+    "chain_rule_diagram",
     "decoder_wirings_diagram",
+    "deit_diagram",
+    "encoder_decoder_diagram",
+    "gpt_bert_diagram",
     "gpt_diagram",
+    "gru_diagram",
+    "heads_diagram",
+    "lstm_diagram",
+    "positions_diagram",
     "rnn_diagram",
+    "swin_diagram",
+    "swin_pair_diagram",
     "transformer_diagram",
+    "vit_diagram",
 ]

@@ -24,14 +24,11 @@ KINDS = {
     "plain": "currentColor",
 }
 NAME, NOTE = 14.0, 12.0  # sizes of the words in boxes, and of all others
-SUBSCRIPT = 0.82
-_SCRIPT = re.compile(r"_(?:\{([^}]*)\}|(\w))")
-_TIP, _ROUND = 7.0, 8.0
+_SCRIPT = re.compile(r"(?<=\b[A-Za-zα])_(?:\{([^}]*)\}|(\w))")
+_TIP, _ROUND = 7.0, 8.0  # length of an arrow's tip, radius of a wire's corners
 
 STYLE = (
-    ".lecturelib-diagram svg{width:100%;height:auto;margin:0 auto;font-family:system-ui,sans-serif}"
-    ".lecturelib-diagram .for-page{display:block}.lecturelib-diagram .for-phone{display:none}"
-    "@media(max-width:600px){.lecturelib-diagram .for-page{display:none}.lecturelib-diagram .for-phone{display:block}}"
+    ".lecturelib-diagram svg{display:block;margin:0 auto;font-family:system-ui,sans-serif}"
     ".lecturelib-diagram text{fill:currentColor;text-anchor:middle;stroke:none}"
     ".lecturelib-diagram .name{font-weight:600}.lecturelib-diagram .soft{fill-opacity:.82}"
     ".lecturelib-diagram .shape{font-family:ui-monospace,Menlo,Consolas,monospace;fill-opacity:.82}"
@@ -40,6 +37,7 @@ STYLE = (
     ".lecturelib-diagram .back{stroke:#d2691e;stroke-opacity:1;stroke-width:2;stroke-dasharray:5 3}"
     ".lecturelib-diagram .back-tip{fill:#d2691e}"
     ".lecturelib-diagram .frame{fill:none;stroke:currentColor;stroke-opacity:.45;stroke-dasharray:5 4}"
+    ".lecturelib-diagram .heavy{fill:none;stroke:currentColor;stroke-width:2}"
     ".lecturelib-diagram .faint{opacity:.42}"
 )
 
@@ -89,11 +87,16 @@ class Words:
     inside: Rect | None = None
 
 
+def script_size(size: float) -> float:
+    """The size of subscripts: smaller than their line, but never too small for a phone."""
+    return max(0.82 * size, NOTE)
+
+
 @cache
 def text_width(text: str, size: float, style: str = "") -> float:
     """The width of a line in DejaVu, which is wider than what most readers have."""
     if match := _SCRIPT.search(text):
-        script = text_width(match[1] or match[2], size * SUBSCRIPT, style)
+        script = text_width(match[1] or match[2], script_size(size), style)
         return text_width(text[: match.start()], size, style) + script + text_width(text[match.end() :], size, style)
     family = "DejaVu Sans Mono" if style == "shape" else "DejaVu Sans"
     font = FontProperties(family=family, size=size, weight="bold" if style == "name" else "normal")
@@ -126,20 +129,22 @@ class Canvas:
         copy: bool = False,
         name: str = "",
         faint: bool = False,
-        radius: float = 8.0,
+        shape: str = "",
     ) -> Rect:
-        """A box with its name, and below it a softer note of one or more lines."""
+        """A box with its name, below it a softer note of one or more lines, then the shape of what comes out."""
+        hide = ' class="faint"' if faint else ""
         colour, opacity = KINDS[kind], 0.06 if kind == "plain" else 0.2
         self.svg.append(
             f'<rect x="{_number(rect.x)}" y="{_number(rect.y)}" width="{_number(rect.w)}" height="{_number(rect.h)}" '
-            f'rx="{_number(radius)}" fill="{colour}" fill-opacity="{opacity}" stroke="{colour}" '
-            f'stroke-opacity="{0.6 if kind == "plain" else 1}" stroke-width="1.4"{" class=faint" if faint else ""}/>'
+            f'rx="8" fill="{colour}" fill-opacity="{opacity}" stroke="{colour}" '
+            f'stroke-opacity="{0.6 if kind == "plain" else 1}" stroke-width="1.4"{hide}/>'
         )
         self.boxes.append(Drawn(rect, text, of, copy))
         if name:
             self.places[name] = rect
         lines = [(line, NAME, "name") for line in text.split("\n") if line]
         lines += [(line, NOTE, "soft") for line in note.split("\n") if line]
+        lines += [(shape, NOTE, "shape")] if shape else []
         x, y = rect.middle
         y -= sum(size * 1.22 for _, size, _ in lines) / 2
         for line, size, style in lines:
@@ -165,7 +170,7 @@ class Canvas:
         self.words.append(Words(Rect(left, y - size * 0.78, width, size), text, size, style, inside))
         pieces, last = [], 0
         for match in _SCRIPT.finditer(text):
-            small = _number(size * SUBSCRIPT)
+            small = _number(script_size(size))
             pieces.append(html.escape(text[last : match.start()]))
             pieces.append(f'<tspan dy="3" font-size="{small}">{html.escape(match[1] or match[2])}</tspan>')
             last = match.end()
@@ -243,9 +248,12 @@ class Canvas:
         *,
         side: float = 14.0,
         words: list[list[str]] | None = None,
-        name: str = "",
+        regions: list[list[int]] | None = None,
     ) -> Rect:
-        """A small grid; each entry is a kind, with "" for an empty cell, and may carry a letter."""
+        """A small grid; each entry is a kind, with "" for an empty cell, and may carry a letter.
+
+        Where `regions` differ between neighbours, and around them all, the line is heavy.
+        """
         rows, columns = len(grid), len(grid[0])
         rect = Rect(x, y, columns * side, rows * side)
         for i, row in enumerate(grid):
@@ -261,9 +269,16 @@ class Canvas:
                 if words and words[i][j]:
                     inside = Rect(left, top, side, side)
                     self.text(left + side / 2, top + side / 2 + 4.2, words[i][j], inside=inside)
+        if regions:
+            lines = [f"M{_number(x)} {_number(y)}h{_number(rect.w)}v{_number(rect.h)}h{_number(-rect.w)}z"]
+            for i, j in ((i, j) for i in range(rows) for j in range(columns)):
+                left, top = x + j * side, y + i * side
+                if j and regions[i][j] != regions[i][j - 1]:
+                    lines.append(f"M{_number(left)} {_number(top)}v{_number(side)}")
+                if i and regions[i][j] != regions[i - 1][j]:
+                    lines.append(f"M{_number(left)} {_number(top)}h{_number(side)}")
+            self.svg.append(f'<path class="heavy" d="{"".join(lines)}"/>')
         self.boxes.append(Drawn(rect, "grid"))
-        if name:
-            self.places[name] = rect
         return rect
 
     def frame(self, rect: Rect, label: str = "", *, at: str = "end") -> None:

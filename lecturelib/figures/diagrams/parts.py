@@ -64,11 +64,12 @@ class Box(Part):
 
     def size(self) -> tuple[float, float]:
         lines = NAME * 1.22 * len(self.text.split("\n")) + NOTE * 1.22 * len([n for n in self.note.split("\n") if n])
-        return max(self.width, self.widest_box()), lines + 15
+        return self.widest_box(), lines + 15
 
     def widest_box(self) -> float:
         widths = [text_width(line, NAME, "name") for line in self.text.split("\n")]
-        return max([*widths, *(text_width(line, NOTE, "soft") for line in self.note.split("\n"))]) + 18
+        widths += [text_width(line, NOTE, "soft") for line in self.note.split("\n")]
+        return max(self.width, max(widths) + 18)
 
     def set_box_width(self, width: float) -> None:
         self.width = width
@@ -285,6 +286,7 @@ class Note(Part):
         return self.text_size * (1.35 if line else 0.6)
 
     def draw(self, canvas: Canvas, x: float, y: float) -> None:
+        canvas.extents.append(Rect(x, y, *self.size()))
         for line in self.lines:
             y += self._height(line)
             if line:

@@ -11,7 +11,8 @@ from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.parts import BYPASS, PAD, Box, Column, Part, Repeat, Residual, Row, Titled
 from lecturelib.figures.diagrams.shapes import Shapes, free_sizes, measure
 from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.block import Block, DecoderBlock, FeedForward, PostNorm, PreNorm
+from lecturelib.layers.block import Block, FeedForward, PostNorm, PreNorm
+from lecturelib.layers.decoder_block import DecoderBlock
 
 
 def sublayer(part: Box, norm: Box, *, is_pre_norm: bool, tight: bool = False) -> list[Part]:
@@ -38,6 +39,8 @@ def block_parts(
     Without `notes` the boxes say their names only; `tight` also drops the shapes inside, for two models on a phone.
     """
     under = f"{at}." if at else ""
+    if not isinstance(block.mixer_wiring, PreNorm | PostNorm):
+        raise ValueError(f"a block is drawn wired PreNorm or PostNorm, got {type(block.mixer_wiring).__name__}")
     is_pre_norm = isinstance(block.mixer_wiring, PreNorm)
 
     def norm(wiring: str) -> Box:
@@ -117,7 +120,7 @@ def _two_wirings(
             Titled(titles[name], Column(draw(block, name, shapes, not narrow)))
             for name, (block, shapes) in both.items()
         ]
-        return Row(columns, gap=8 if narrow else 60)
+        return Row(columns, gap=4 if narrow else 60)
 
     return Diagram(alt, describe, {"pre": pre, "post": post}, tuple(shapes for _, shapes in both.values()))
 
@@ -167,39 +170,27 @@ def gpt_diagram(model: Any) -> Diagram:
     return Diagram(alt, describe, {"": model}, (shapes,))
 
 
-def gpt_parts(model: Any, at: str, shapes: Shapes, ids: str, *, notes: bool = True) -> Column:
-    """The column of a GPT."""
-    under, config = f"{at}." if at else "", model.config
+def gpt_parts(model: Any, at: str, shapes: Shapes, ids: str, *, tight: bool = False) -> Column:
+    """The column of a GPT; `tight` for two models side by side."""
+    under, config, line = f"{at}." if at else "", model.config, "\n" if tight else " "
+    embedding = f"{under}token_embedding"
+    note = "" if tight else "a row for each token"
     parts: list[Part] = [
         Box("token ids", shape=ids),
-        Box(
-            "token embedding",
-            "embed",
-            of=(f"{under}token_embedding",),
-            note="a row of D numbers for each token" if notes else "",
-            shape=shapes[f"{under}token_embedding"],
-        ),
+        Box(f"token{line}embedding", "embed", of=(embedding,), note=note, shape=shapes[embedding]),
     ]
     if model.positions is not None:
-        parts.append(Box("+ positions", "embed", of=(f"{under}positions",), shape=shapes[f"{under}token_embedding"]))
-    block = model.blocks[0]
-    inner = block_parts(
-        block, f"{under}blocks.*", shapes, attention="masked self-attention", note="only at earlier tokens", notes=notes
-    )
-    parts.append(Repeat(inner, f"× {config.num_layers}"))
+        parts.append(Box("+ positions", "embed", of=(f"{under}positions",), shape=shapes[embedding]))
+    masked = "masked\nattention" if tight else "masked self-attention"
+    note = "only at earlier tokens"
+    inner = block_parts(model.blocks[0], f"{under}blocks.*", shapes, attention=masked, note=note, tight=tight)
+    parts.append(Repeat(inner, f"× {config.num_layers}", 6 if tight else PAD))
     if any(True for _ in model.final_norm.parameters()):
         norm = f"{under}final_norm"
         parts.append(Box("layer norm", "norm", of=(norm,), shape=shapes[norm]))
-    logits = shapes[at]
-    head = Box(
-        "compare with embeddings",
-        "embed",
-        of=(f"{under}token_embedding",),
-        copy=True,
-        note="the same table",
-        shape=logits,
-    )
-    return Column([*parts, head, Box("logits of the next token")])
+    text, note = f"compare with{line}embeddings", "" if tight else "the same table"
+    parts.append(Box(text, "embed", of=(embedding,), copy=True, note=note, shape=shapes[at]))
+    return Column([*parts, Box("next token" if tight else "logits of the next token")])
 
 
 def transformer_diagram(model: Any) -> Diagram:

@@ -5,12 +5,15 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from lecturelib.figures.plots.picture import Picture, house_style, new_figure
+from lecturelib.figures.plots.picture import FONT_SIZE, NARROW, WIDE, Picture, house_style, new_figure
 
 # Attention over a picture: from see-through to orange, so that dark and light pixels both stay visible.
 OVERLAY_MAP = LinearSegmentedColormap.from_list("overlay", [(1.0, 0.45, 0.0, 0.0), (1.0, 0.45, 0.0, 0.85)])
+
+LARGEST_SIDE = 1.5  # inches; a few pictures stand in the middle rather than fill the screen
 
 
 def image_grid(
@@ -20,7 +23,6 @@ def image_grid(
     titles: Sequence[str] | None = None,
     overlays: Sequence[ArrayLike | None] | None = None,
     columns: int = 8,
-    side: float = 0.95,
 ) -> Picture:
     """Draw pictures side by side at their own resolution.
 
@@ -29,31 +31,44 @@ def image_grid(
         alt: the finding in a sentence
         titles: one for each picture
         overlays: for each picture, None or (rows, columns) weights of patches; the largest is the most orange
-        columns: pictures in a row
-        side: of a picture, in inches
+        columns: pictures in a row; fewer where the titles need more room
     """
     for name, given in (("titles", titles), ("overlays", overlays)):
         if given is not None and len(given) != len(images):
             raise ValueError(f"{name} must be one for each of {len(images)} pictures, got {len(given)}")
-    columns = min(columns, len(images))
-    rows = math.ceil(len(images) / columns)
+    title_width = (0.6 * FONT_SIZE * max(map(len, titles or [""])) + 6) / 72  # inches
     with house_style():
-        height = rows * (side + (0.28 if titles is not None else 0.08))
-        figure, axes = new_figure(rows, columns, width=columns * (side + 0.12), height=height)
-        for ax in axes:
-            ax.set_axis_off()
-        for index, image in enumerate(images):
-            pixels = drawable(image)
-            extent = (0, pixels.shape[1], pixels.shape[0], 0)
-            axes[index].imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="none", extent=extent)
-            overlay = None if overlays is None else overlays[index]
-            if overlay is not None:
-                weights = np.asarray(overlay, dtype=float)
-                top = weights.max() if weights.max() > 0 else 1.0
-                axes[index].imshow(weights / top, cmap=OVERLAY_MAP, vmin=0, vmax=1, interpolation="none", extent=extent)
-            if titles is not None:
-                axes[index].set_title(titles[index], fontsize=8)
-        return Picture(figure, alt)
+        wide, narrow = (
+            _draw(images, titles, overlays, max(1, min(columns, len(images), int(width / title_width))), width)
+            for width in (WIDE, NARROW)
+        )
+        return Picture(wide, alt, narrow)
+
+
+def _draw(
+    images: Sequence[ArrayLike],
+    titles: Sequence[str] | None,
+    overlays: Sequence[ArrayLike | None] | None,
+    columns: int,
+    width: float,
+) -> Figure:
+    rows = math.ceil(len(images) / columns)
+    side = min(width / columns, LARGEST_SIDE)
+    figure, axes = new_figure(rows, columns, width=width, height=rows * (side + (0.22 if titles is not None else 0.0)))
+    for ax in axes:
+        ax.set_axis_off()
+    for index, image in enumerate(images):
+        pixels = drawable(image)
+        extent = (0, pixels.shape[1], pixels.shape[0], 0)
+        axes[index].imshow(pixels, cmap="gray", vmin=0, vmax=255, interpolation="none", extent=extent)
+        overlay = None if overlays is None else overlays[index]
+        if overlay is not None:
+            weights = np.asarray(overlay, dtype=float)
+            top = weights.max() if weights.max() > 0 else 1.0
+            axes[index].imshow(weights / top, cmap=OVERLAY_MAP, vmin=0, vmax=1, interpolation="none", extent=extent)
+        if titles is not None:
+            axes[index].set_title(titles[index])
+    return figure
 
 
 def drawable(image: ArrayLike) -> np.ndarray:

@@ -2,7 +2,8 @@
 
 A picture is drawn by matplotlib, stored as inline SVG, and takes the colour of the text around it: black on a
 white page, white on a dark one. Weight is ink: zero is paper, whatever colour the paper has. Lines differ in dash
-and marker as well as in colour.
+and marker as well as in colour. It fills the column: it is laid out twice, for a page and for a phone, because one
+layout that scales would have text too small on the phone or too large on the page.
 """
 
 import hashlib
@@ -24,6 +25,9 @@ COLOURS = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 MARKERS = ("o", "s", "^", "D", "v", "x")
 
+WIDE, NARROW = 7.2, 4.6  # inches of 72 units; a page shows the wide layout larger than that, a phone the narrow one
+FONT_SIZE = 11  # units, and so at least as many pixels on both
+
 INK = "#010203"  # stands for "the text colour of the page" until the SVG is written
 
 # From paper to ink, and from orange through paper to blue, by opacity alone.
@@ -39,8 +43,10 @@ SIGNED_MAP = LinearSegmentedColormap.from_list(
 )
 
 _STYLE: Any = {
-    "font.size": 10,
-    "axes.titlesize": 10,
+    "font.size": FONT_SIZE,
+    **dict.fromkeys(
+        (f"{part}size" for part in ("axes.title", "axes.label", "xtick.label", "ytick.label", "legend.font")), FONT_SIZE
+    ),
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.facecolor": "none",
@@ -54,9 +60,11 @@ _STYLE: Any = {
 }
 
 # Some themes put a white card behind HTML output on a dark page; ours needs none.
-_PAGE_STYLE = (
+PAGE_STYLE = (
     "<style>.lecturelib-figure{margin:0.5em 0;color:inherit}"
-    ".lecturelib-figure svg{max-width:100%;height:auto}"
+    ".lecturelib-figure svg{width:100%;height:auto}.lecturelib-figure svg.for-phone{display:none}"
+    "@media(max-width:600px){.lecturelib-figure svg.for-page{display:none}"
+    ".lecturelib-figure svg.for-phone{display:block}}"
     "html[data-theme=dark] .bd-content div.cell_output .text_html:has(.lecturelib-figure)"
     "{background-color:transparent!important;color:inherit!important}</style>"
 )
@@ -70,9 +78,12 @@ def house_style() -> Iterator[None]:
 
 
 def new_figure(
-    rows: int = 1, columns: int = 1, *, width: float = 7.0, height: float = 2.8, shared: bool = False
+    rows: int = 1, columns: int = 1, *, width: float = WIDE, height: float = 2.8, shared: bool = False
 ) -> tuple[Figure, list[Axes]]:
-    """A figure and its axes in reading order; use it inside `house_style`. It is never shown twice: no pyplot."""
+    """A figure and its axes in reading order; use it inside `house_style`. It is never shown twice: no pyplot.
+
+    Leave the width as it is: then the text is as large as in every other figure.
+    """
     figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharex=shared, sharey=shared)
     return figure, list(axes.flat)
@@ -83,28 +94,33 @@ class Picture:
 
     The alt text is required, and should state the finding ("loss falls to 0.02 within 300 steps"), not the kind of
     plot. It is the accessible name of the image, what a viewer that strips images shows, and the plain-text output.
+
+    Args:
+        figure: as the page shows it
+        alt: the finding in a sentence
+        narrow: as a phone shows it; without one, the same figure is laid out again in less width
     """
 
-    def __init__(self, figure: Figure, alt: str) -> None:
+    def __init__(self, figure: Figure, alt: str, narrow: Figure | None = None) -> None:
         self.alt = " ".join(alt.split())
         if len(self.alt) < 20:
             raise ValueError(f"alt text must be a sentence that states what the figure shows, got {alt!r}")
-        self.svg = _page_svg(figure, self.alt)
+        self.svg = _page_svg(figure, self.alt, "for-page")
+        if narrow is None:
+            width, height = figure.get_size_inches()
+            figure.set_size_inches(NARROW, height * (1 + NARROW / width) / 2)
+        self.narrow_svg = _page_svg(narrow or figure, self.alt, "for-phone")
 
     def __repr__(self) -> str:
         return f"[picture: {self.alt}]"
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, str]:
-        caption = f"<figcaption hidden>{html.escape(self.alt)}</figcaption>"
-        return {
-            "text/html": f'<figure class="lecturelib-figure">{self.svg}{caption}</figure>{_PAGE_STYLE}',
-            "text/plain": repr(self),
-        }
+    def _repr_html_(self) -> str:
+        return f'<div class="lecturelib-figure">{self.svg}{self.narrow_svg}</div>{PAGE_STYLE}'
 
 
-def _page_svg(figure: Figure, alt: str) -> str:
+def _page_svg(figure: Figure, alt: str, kind: str) -> str:
     """Write SVG that is the same bytes every time, has no ids that clash, and inherits the page's colour and font."""
-    salt = hashlib.sha256(alt.encode()).hexdigest()[:12]
+    salt = hashlib.sha256(f"{kind} {alt}".encode()).hexdigest()[:12]
     buffer = io.StringIO()
     with matplotlib.rc_context({**_STYLE, "svg.hashsalt": salt}):
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
@@ -115,7 +131,10 @@ def _page_svg(figure: Figure, alt: str) -> str:
     svg = re.sub(r' id="image[0-9a-f]+"', "", svg)  # one bitmap drawn twice would give its id twice
     svg = re.sub(r"(font: [^;\"]*?px )[^;\"]*", r"\1system-ui, sans-serif", svg)
     svg = re.sub(r"font-family: [^;\"]*", "font-family: system-ui, sans-serif", svg)
+    svg = re.sub(
+        r'="[^"]*"', lambda quoted: re.sub(r"(\.\d{3})\d+", r"\1", quoted.group()), svg
+    )  # a third of the bytes
     svg = svg.replace(INK, "currentColor")
     svg = re.sub(r">\s+<", "><", svg)
     label = html.escape(alt)
-    return svg.replace("<svg", f'<svg role="img" aria-label="{label}"', 1).strip()
+    return svg.replace("<svg", f'<svg class="{kind}" role="img" aria-label="{label}"', 1).strip()

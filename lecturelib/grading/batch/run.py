@@ -66,7 +66,7 @@ def grade_batch(
         if len(tried) == expected[row.student]:
             chosen = replace(best(attempts.pop(row.student)), roster=(roster or {}).get(row.student, {}))
             write_pages(out, outline, chosen)
-            rows.append(_without_pictures(chosen))
+            rows.append(slim(chosen))
     rows.sort(key=lambda row: row.student)
     _remove_strangers_pages(out, intake.people)
     write_tables(out, replace(record, rows=tuple(rows)))
@@ -128,7 +128,7 @@ def write(path: Path, content: str) -> None:
     os.replace(partial, path)
 
 
-def _without_pictures(row: Graded) -> Graded:
-    """Pictures are most of a result's size, and only the student's page shows them."""
+def slim(row: Graded) -> Graded:
+    """A row for the tables: pictures and answers are most of a result's size, and only a student's page shows them."""
     tests = tuple(replace(test, picture=None) for test in row.result.tests)
     return replace(row, result=replace(row.result, tests=tests, answers=()))

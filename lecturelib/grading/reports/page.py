@@ -28,6 +28,11 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 .hint { background: var(--soft); border-left: 3px solid var(--line); padding: .5rem .8rem; margin: .4rem 0; }
 pre { background: var(--soft); padding: .6rem; white-space: pre-wrap; }
 svg { max-width: 100%; height: auto; }
+fieldset { border: 1px solid var(--line); border-radius: 4px; margin: .6rem 0; padding: .4rem .8rem; }
+label { display: block; margin: .3rem 0; } button { font: inherit; padding: .35rem 1.2rem; }
+input, textarea { font: inherit; color: inherit; background: var(--paper); border: 1px solid var(--line); }
+input { width: 6rem; } textarea { display: block; width: 100%; box-sizing: border-box; }
+a { color: inherit; }
 .wide { overflow-x: auto; } .wide td:not(.number) { min-width: 7rem; }
 """
 
@@ -45,11 +50,11 @@ def text(value: object, limit: int = 4000) -> str:
     return html.escape(shown, quote=True)
 
 
-def page(title: str, body: str) -> str:
+def page(title: str, body: str, policy: str = POLICY) -> str:
     """A whole HTML document around a body that is already safe."""
     return (
         f'<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{text(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
     )

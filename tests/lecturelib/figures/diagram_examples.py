@@ -1,29 +1,109 @@
 """Every drawing of `lecturelib.figures.diagrams`, of small models whose sizes all differ."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from lecturelib.figures.diagrams import (
     Diagram,
+    attention_diagram,
+    bahdanau_diagram,
     bidirectional_diagram,
     block_diagram,
     block_wirings_diagram,
+    bptt_diagram,
+    cait_diagram,
+    chain_rule_diagram,
     decoder_wirings_diagram,
+    deit_diagram,
+    encoder_decoder_diagram,
+    gpt_bert_diagram,
     gpt_diagram,
+    gru_diagram,
+    heads_diagram,
+    lstm_diagram,
+    positions_diagram,
     rnn_diagram,
+    swin_diagram,
+    swin_pair_diagram,
     transformer_diagram,
+    vit_diagram,
 )
+from lecturelib.layers import GRU, LSTM, MultiHeadAttention, Recurrent, RelativeBias, RotaryPositions
+from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
+from lecturelib.models.bert import BERT, BERTConfig
+from lecturelib.models.cait import CAIT_XXS24, CaiT, CaiTConfig
+from lecturelib.models.deit import DeiT
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.swin import SWIN_TINY, Swin, SwinConfig
 from lecturelib.models.transformer import Transformer, TransformerConfig
+from lecturelib.models.vit import VIT_TINY, ViT, ViTConfig
 
 GPT_CONFIG = GPTConfig(vocab_size=101, max_len=17, d_model=24, num_heads=4, num_layers=3)
 TRANSFORMER_CONFIG = TransformerConfig(vocab_size=103, d_model=24, num_heads=4, num_layers=3, d_ff=90)
+BERT_CONFIG = BERTConfig(vocab_size=103, max_len=19, d_model=36, num_heads=4, num_layers=3)
+VIT_CONFIG = ViTConfig(image_size=20, patch_size=5, num_classes=11, d_model=24, num_heads=4, num_layers=3)
+CAIT_CONFIG = CaiTConfig(image_size=20, patch_size=5, num_classes=11, d_model=24, num_heads=4, num_layers=3)
+SWIN_CONFIG = SwinConfig(
+    image_size=64, patch_size=4, num_classes=11, d_model=24, num_heads=(2, 4, 8), num_layers=(2, 2, 6), window=4
+)
 
 EXAMPLES: dict[str, Callable[[], Diagram]] = {
+    "chain_rule_diagram": chain_rule_diagram,
+    "chain_rule_diagram of trigrams": lambda: chain_rule_diagram(n=3),
     "rnn_diagram": rnn_diagram,
+    "rnn_diagram of two layers": lambda: rnn_diagram(Recurrent(LSTM, 5, 7, num_layers=2)),
+    "bidirectional_diagram of two layers": lambda: bidirectional_diagram(
+        Recurrent(GRU, 5, 7, num_layers=2, bidirectional=True)
+    ),
+    "bptt_diagram": bptt_diagram,
+    "lstm_diagram": lstm_diagram,
+    "lstm_diagram, forget gate": lambda: lstm_diagram(gate="forget"),
+    "lstm_diagram, input gate": lambda: lstm_diagram(gate="input"),
+    "lstm_diagram, candidate": lambda: lstm_diagram(gate="candidate"),
+    "lstm_diagram, output gate": lambda: lstm_diagram(gate="output"),
+    "gru_diagram": gru_diagram,
     "bidirectional_diagram": bidirectional_diagram,
+    "attention_diagram": attention_diagram,
+    "heads_diagram": heads_diagram,
+    "positions_diagram": positions_diagram,
+    "positions_diagram of parts": lambda: positions_diagram(
+        rotary=MultiHeadAttention(24, 3, positions=RotaryPositions(8)),
+        bias=MultiHeadAttention(24, 3, positions=RelativeBias(3)),
+    ),
     "block_diagram": block_diagram,
     "block_wirings_diagram": block_wirings_diagram,
     "decoder_wirings_diagram": decoder_wirings_diagram,
     "gpt_diagram": lambda: gpt_diagram(GPT(GPT_CONFIG)),
     "transformer_diagram": lambda: transformer_diagram(Transformer(TRANSFORMER_CONFIG)),
+    "gpt_diagram of GPT-1's wiring": lambda: gpt_diagram(GPT(replace(GPT_CONFIG, wiring="post_norm"))),
+    "gpt_diagram of relative positions": lambda: gpt_diagram(GPT(GPT_CONFIG, positions=RelativeBias(4))),
+    "transformer_diagram of pre-norm": lambda: transformer_diagram(
+        Transformer(replace(TRANSFORMER_CONFIG, wiring="pre_norm"))
+    ),
+    "gpt_bert_diagram": lambda: gpt_bert_diagram(GPT(GPT_CONFIG), BERT(BERT_CONFIG)),
+    "encoder_decoder_diagram": lambda: encoder_decoder_diagram(
+        Seq2Seq(Seq2SeqConfig(source_vocab_size=97, target_vocab_size=89, d_model=24))
+    ),
+    "bahdanau_diagram": lambda: bahdanau_diagram(
+        BahdanauSeq2Seq(
+            BahdanauConfig(
+                source_vocab_size=97,
+                target_vocab_size=89,
+                embedding_dim=20,
+                hidden_dim=23,
+                attention_dim=29,
+                maxout_dim=31,
+            )
+        )
+    ),
+    "vit_diagram": lambda: vit_diagram(ViT(VIT_CONFIG)),
+    "deit_diagram": lambda: deit_diagram(DeiT.distilled(VIT_CONFIG)),
+    "cait_diagram": lambda: cait_diagram(CaiT(CAIT_CONFIG)),
+    "swin_pair_diagram": lambda: swin_pair_diagram(Swin(SWIN_CONFIG)),
+    "swin_diagram": lambda: swin_diagram(Swin(SWIN_CONFIG)),
+    "swin_diagram of Swin-T": lambda: swin_diagram(Swin(SWIN_TINY)),
+    "swin_pair_diagram of Swin-T": lambda: swin_pair_diagram(Swin(SWIN_TINY)),
+    "vit_diagram of ViT-Ti": lambda: vit_diagram(ViT(VIT_TINY)),
+    "cait_diagram of CaiT-XXS24": lambda: cait_diagram(CaiT(CAIT_XXS24)),
 }

@@ -1,17 +1,23 @@
 """Drawings: they agree with the models that they show, and nothing in them collides or is cut off."""
 
+import copy
 import itertools
 import re
+from xml.etree import ElementTree
 
 import pytest
 import torch
 from torch import nn
 
 from lecturelib.figures import diagrams
-from lecturelib.figures.diagrams import Diagram
+from lecturelib.figures.diagrams import Diagram, gru_diagram, heads_diagram, lstm_diagram, rnn_diagram
+from lecturelib.figures.diagrams.attention import flow
 from lecturelib.figures.diagrams.canvas import Rect
 from lecturelib.figures.diagrams.parts import Box, Column
 from lecturelib.figures.diagrams.shapes import Shapes, watched
+from lecturelib.layers.attention import MultiHeadAttention
+from lecturelib.layers.cells import GRU, LSTM
+from lecturelib.layers.recurrent import Recurrent
 
 from .diagram_examples import EXAMPLES
 
@@ -34,7 +40,7 @@ def overlap(a: Rect, b: Rect, slack: float = 0.5) -> bool:
 
 def test_every_drawing_has_an_example():
     drawings = {name for name in diagrams.__all__ if name.endswith("_diagram")}
-    assert {name.partition(" ")[0] for name in EXAMPLES} == drawings
+    assert {re.split("[ ,]", name)[0] for name in EXAMPLES} == drawings
 
 
 def test_every_parameter_is_in_one_box_and_every_named_module_exists(diagram):
@@ -53,6 +59,14 @@ def test_shapes_are_what_the_model_gives(diagram):
             found = {s for name, given in shapes.outputs.items() if re.fullmatch(pattern, name) for s in given}
             sizes = tuple(shapes.letters.get(part) or int(part) for part in text.strip("()").split(", "))
             assert not found or found == {sizes}
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if " of " not in name])
+def test_shapes_do_not_depend_on_the_batch_or_length_of_the_run(name, monkeypatch):
+    """A letter that stood for a size by chance would change, or become a number."""
+    before = EXAMPLES[name]()._repr_html_()
+    monkeypatch.setattr("lecturelib.figures.diagrams.shapes.SMALLEST", 4)
+    assert EXAMPLES[name]()._repr_html_() == before
 
 
 def test_no_two_boxes_overlap(diagram):
@@ -111,15 +125,51 @@ def test_diagram_carries_its_alt_text_and_asks_nobody_for_anything(diagram):
     assert page.count('role="img" aria-label="') == 2
     assert diagram.alt in repr(diagram)
     assert "currentColor" in page
+    for drawing in re.findall("<svg.*?</svg>", page):
+        ElementTree.fromstring(drawing)  # well-formed: a browser would guess, and hide what it cannot
     assert not re.search(r"https?:|#fff|#000|<script| id=", page)
 
 
 def test_diagram_is_the_same_bytes_every_time():
-    for make in EXAMPLES.values():
+    for make in (make for name, make in EXAMPLES.items() if " of " not in name):
         torch.manual_seed(1)
         first = make()._repr_html_()
         torch.manual_seed(2)
         assert make()._repr_html_() == first
+
+
+@pytest.mark.parametrize("cell", [LSTM(3, 5), GRU(3, 5)])
+def test_rows_of_a_cell_belong_to_the_gate_they_are_drawn_in(cell):
+    """Whoever changes the rows that a box stands for changes that gate and no other."""
+    diagram = lstm_diagram(cell) if isinstance(cell, LSTM) else gru_diagram(cell)
+    x, state = torch.randn(2, 3), tuple(torch.randn(2, 5) for _ in range(cell.num_states))
+    letters = {"f": "forget", "i": "input", "g": "candidate", "o": "output", "z": "update", "r": "reset"}
+    letters |= {"n": "candidate", "": "candidate"}  # the last is the map inside a GRU's candidate
+    before = cell.gates(cell.project(x), state)
+    for box in diagram.wide.canvas.boxes:
+        for path in box.of:
+            name, part, parts = re.fullmatch(r"(\w+)\[(\d)/(\d)\]", path).groups()
+            changed = copy.deepcopy(cell)
+            changed.get_parameter(name).data.chunk(int(parts))[int(part)].add_(1.0)
+            after = changed.gates(changed.project(x), state)
+            touched = {gate for gate in before if not torch.equal(before[gate], after[gate])}
+            assert letters[box.text] in touched, path
+            assert touched <= {letters[box.text], "candidate" if box.text == "r" else ""}, path
+
+
+def test_attention_as_it_is_drawn_is_what_the_layer_gives():
+    layer = MultiHeadAttention(12, 3, kv_dim=10)
+    query, key = torch.randn(2, 5, 12), torch.randn(2, 7, 10)
+    torch.testing.assert_close(flow(layer, query, key).out, layer(query, key))
+
+
+def test_a_drawing_of_another_model_is_refused():
+    with pytest.raises(ValueError, match="the layer has 2"):
+        rnn_diagram(Recurrent(LSTM, 3, 5, bidirectional=True))
+    with pytest.raises(ValueError, match="gate must be one of"):
+        lstm_diagram(gate="reset")
+    with pytest.raises(ValueError, match="d_model may be 8 at most"):
+        heads_diagram(MultiHeadAttention(48, 4))
 
 
 def two_layers():

@@ -14,7 +14,6 @@ from lecturelib.figures import (
     Picture,
     SoftmaxExplorer,
     attention_map,
-    glue,
     house_style,
     line_plot,
     new_figure,
@@ -27,7 +26,7 @@ ALT = "The line rises from one to nine & never < falls."
 
 
 def page(thing):
-    return thing._repr_mimebundle_()["text/html"]
+    return thing._repr_html_()
 
 
 def some_line(alt=ALT):
@@ -53,9 +52,8 @@ def pictures():
 def test_picture_carries_its_alt_text_everywhere(picture):
     escaped = "The line rises from one to nine &amp; never &lt; falls."
     html = page(picture)
-    assert f'<svg role="img" aria-label="{escaped}"' in html
-    assert f"<figcaption hidden>{escaped}</figcaption>" in html
-    assert ALT in picture._repr_mimebundle_()["text/plain"]
+    assert html.count(f'role="img" aria-label="{escaped}"') == 2, "one for a page and one for a phone"
+    assert ALT in repr(picture)
 
 
 @pytest.mark.parametrize("picture", pictures())
@@ -73,6 +71,14 @@ def test_picture_is_the_same_bytes_every_time():
     first, second = (page(some_line(alt)) for alt in (ALT, "Another sentence, about another line."))
     ids = [set(re.findall(r' id="([^"]+)"', html)) for html in (first, second)]
     assert not ids[0] & ids[1], "two pictures on one page must not share ids"
+
+
+@pytest.mark.parametrize("picture", pictures())
+def test_picture_has_text_of_eleven_pixels_on_a_phone(picture):
+    (width,) = re.findall(r'viewBox="0 0 ([\d.]+) ', picture.narrow_svg)
+    sizes = [float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", picture.narrow_svg)]
+    assert sizes
+    assert min(sizes) * 350 / float(width) >= 11
 
 
 def test_picture_insists_on_alt_text():
@@ -104,6 +110,21 @@ def test_lines_differ_in_dash_and_marker_not_in_colour_alone():
     svg = some_line().svg
     assert "stroke-dasharray" in svg
     assert len(set(re.findall(r'<use xlink:href="#(m[^"]+)"', svg))) >= 2
+
+
+def test_ticks_of_logarithmic_axes_are_plain_numbers():
+    picture = line_plot({"cost": ([128, 4096], [0.01, 1e4])}, x="n", y="seconds", log="xy", alt=ALT)
+    texts = set(re.findall(r">([\d.,]+)</text>", picture.svg))
+    assert {"128", "4,096", "0.01", "10,000"} <= texts
+    assert "<tspan" not in picture.svg
+
+
+def test_maps_side_by_side_stand_in_rows_where_there_is_no_room():
+    maps, words = np.full((3, 9, 9), 1 / 9), [f"word {index}" for index in range(9)]
+    picture = attention_map(maps, words, words, titles=list("abc"), alt=ALT)
+    assert picture.svg.count(">query<") == 1
+    assert picture.narrow_svg.count(">query<") > 1
+    assert ">.11<" not in picture.narrow_svg, "numbers are left out where they would touch"
 
 
 def test_attention_map_names_its_axes():
@@ -162,12 +183,13 @@ def test_explorer_cannot_be_broken_out_of_by_its_data():
 
 
 def test_explorer_subclass_needs_only_data_text_and_a_script_beside_it(tmp_path, monkeypatch):
-    (tmp_path / "tiny_explorer.js").write_text("kit.root.append(kit.element('b', {}, data.word));", encoding="utf-8")
-    (tmp_path / "tiny_explorer.css").write_text("b { color: inherit }", encoding="utf-8")
+    (tmp_path / "explorer.js").write_text("kit.root.append(kit.element('b', {}, data.word));", encoding="utf-8")
+    (tmp_path / "explorer.css").write_text("b { color: inherit }", encoding="utf-8")
     (tmp_path / "tiny_explorer.py").write_text(
         "from lecturelib.figures import Explorer\n"
         "class Tiny(Explorer):\n"
-        "    script = 'tiny_explorer.js'\n"
+        "    title = 'What does it say?'\n"
+        "    hint = 'read it.'\n"
         "    def data(self):\n        return {'word': 'hello'}\n"
         "    def text(self):\n        return 'It says hello.'\n",
         encoding="utf-8",
@@ -179,6 +201,7 @@ def test_explorer_subclass_needs_only_data_text_and_a_script_beside_it(tmp_path,
     assert issubclass(tiny_explorer.Tiny, Explorer)
     assert "kit.element('b', {}, data.word)" in html
     assert "b { color: inherit }" in html
+    assert '{"title": "What does it say?", "hint": "read it."}' in html
 
 
 def test_pack_is_little_endian_float32_with_its_shape():
@@ -192,17 +215,3 @@ def test_softmax_explorer_weights_follow_the_definition():
     torch.testing.assert_close(explorer.weights(8, "1/√d", 2.0), (scores / 8**0.5 / 2).softmax(-1))
     torch.testing.assert_close(explorer.weights(8, "none"), scores.softmax(-1))
     torch.testing.assert_close(explorer.weights(8, "1/d"), (scores / 8).softmax(-1))
-
-
-def test_glue_writes_the_record_the_site_reads_and_shows_the_number(monkeypatch, capsys):
-    shown = []
-    monkeypatch.setattr("IPython.display.display", lambda data, **options: shown.append((data, options)))
-    glue(error="0.120", steps=40)
-    assert shown[0] == (
-        {"application/papermill.record/text/plain": "'0.120'"},
-        {
-            "metadata": {"scrapbook": {"name": "error", "mime_prefix": "application/papermill.record/"}},
-            "raw": True,
-        },
-    )
-    assert capsys.readouterr().out == "error = 0.120\nsteps = 40\n"

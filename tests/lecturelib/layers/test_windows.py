@@ -5,12 +5,12 @@ import torch
 from torch.testing import assert_close
 
 from lecturelib.layers.attention import MultiHeadAttention
+from lecturelib.layers.positions import relative_index
 from lecturelib.layers.windows import (
     WindowAttention,
     join_neighbours,
     merge_windows,
     partition_windows,
-    relative_index,
     shift_mask,
 )
 

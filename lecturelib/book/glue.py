@@ -1,10 +1,10 @@
-"""Numbers for the prose: computed in a cell, shown there, and glued into the sentences of the page."""
+"""Numbers for the prose: computed in a cell, and glued into the sentences of the page."""
 
 _PREFIX = "application/papermill.record/"
 
 
 def glue(**values: object) -> None:
-    """Store each value under its name, so that {glue:text}`name` in the prose prints it; also show `name = value`.
+    """Store each value under its name, so that {glue:text}`name` in the prose prints it; the cell shows nothing.
 
     The record is the one `myst_nb.glue` writes, so the site needs nothing more and a notebook needs no Sphinx.
     Pass text when the number should be rounded: `glue(error=f"{error:.3f}")`.
@@ -17,4 +17,3 @@ def glue(**values: object) -> None:
             metadata={"scrapbook": {"name": name, "mime_prefix": _PREFIX}},
             raw=True,
         )
-    print("\n".join(f"{name} = {value}" for name, value in values.items()))
