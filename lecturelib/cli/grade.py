@@ -108,7 +108,7 @@ def run(arguments: argparse.Namespace) -> int:
     from lecturelib.grading.batch.record import Record, read_record
     from lecturelib.grading.batch.run import RowsDiffer
     from lecturelib.grading.batch.schedule import is_all_graded
-    from lecturelib.grading.sandbox.tiers import TierError, check_platform
+    from lecturelib.grading.sandbox.tiers import TierError
 
     rubric_file = find_rubric(arguments.rubrics, arguments.exercise)
     source = rubric_file.read_text(encoding="utf-8")
@@ -142,8 +142,6 @@ def run(arguments: argparse.Namespace) -> int:
                 record = replace(kept, column=arguments.column or kept.column)
                 rows = _grade(intake, arguments.out, record, None, journal, seed=seed, late=late, roster=lines)
             else:
-                if not arguments.dask:
-                    check_platform()
                 with _pool(arguments, rubric_file.stem, source, seed, limits, intake.found) as (grader, pool):
                     record = Record(rubric=this_run.rubric, outline=grader.rubric.outline, column=arguments.column)
                     rows = _grade(intake, arguments.out, record, pool, journal, seed=seed, late=late, roster=lines)

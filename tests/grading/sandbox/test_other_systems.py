@@ -53,7 +53,7 @@ def test_command_says_on_windows_that_it_can_offer_no_tier(tmp_path):
     asked = ["grade", str(tmp_path / "ada.ipynb"), "--out", str(tmp_path / "out"), "--rubrics", str(RUBRICS)]
     done = elsewhere("win32", *asked, "--exercise", "trivial")
     assert done.returncode == 3, done.stderr
-    assert "no sandbox tier can be offered on win32" in done.stderr
+    assert "it offers no tier" in done.stderr
     assert "Traceback" not in done.stderr
 
 
