@@ -10,7 +10,14 @@ import torch
 from torch import nn
 
 from lecturelib.figures import diagrams
-from lecturelib.figures.diagrams import Diagram, gru_diagram, heads_diagram, lstm_diagram, rnn_diagram
+from lecturelib.figures.diagrams import (
+    Diagram,
+    chain_rule_diagram,
+    gru_diagram,
+    heads_diagram,
+    lstm_diagram,
+    rnn_diagram,
+)
 from lecturelib.figures.diagrams.attention import flow
 from lecturelib.figures.diagrams.canvas import Rect
 from lecturelib.figures.diagrams.parts import Box, Column
@@ -138,6 +145,33 @@ def test_diagram_is_the_same_bytes_every_time():
         assert make()._repr_html_() == first
 
 
+MEASURE = """() => [...document.querySelectorAll('svg')].filter(svg => svg.getBoundingClientRect().width).map(svg => {
+  const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;
+  const words = [...svg.querySelectorAll('text, tspan')];
+  return {
+    right: box.right,
+    ink: getComputedStyle(words[0]).fill,
+    smallest: Math.min(...words.map(word => parseFloat(getComputedStyle(word).fontSize) * scale)),
+    outside: words.filter(word => word.getBoundingClientRect().right > box.right + 1).length,
+  };
+})"""
+
+
+@pytest.mark.parametrize(("width", "ink"), [(390, "rgb(206, 214, 221)"), (1000, "rgb(33, 37, 41)")])
+def test_a_browser_shows_one_layout_in_the_pages_ink_with_readable_words(browser, width, ink):
+    drawings = [make()._repr_html_() for name, make in EXAMPLES.items() if " of " not in name]
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.set_content(f'<!doctype html><body style="margin:0 20px;color:{ink}">{"".join(drawings)}</body>')
+    seen = page.evaluate(MEASURE)
+    page.close()
+    assert len(seen) == len(drawings)
+    for drawing in seen:
+        assert drawing["right"] <= width - 20
+        assert drawing["ink"] == ink
+        assert drawing["smallest"] >= SMALLEST
+        assert drawing["outside"] == 0
+
+
 @pytest.mark.parametrize("cell", [LSTM(3, 5), GRU(3, 5)])
 def test_rows_of_a_cell_belong_to_the_gate_they_are_drawn_in(cell):
     """Whoever changes the rows that a box stands for changes that gate and no other."""
@@ -168,6 +202,8 @@ def test_a_drawing_of_another_model_is_refused():
         rnn_diagram(Recurrent(LSTM, 3, 5, bidirectional=True))
     with pytest.raises(ValueError, match="gate must be one of"):
         lstm_diagram(gate="reset")
+    with pytest.raises(ValueError, match="do not fit side by side"):
+        chain_rule_diagram(("an", "extraordinarily", "long", "sentence", "indeed"))
     with pytest.raises(ValueError, match="d_model may be 8 at most"):
         heads_diagram(MultiHeadAttention(48, 4))
 

@@ -17,11 +17,17 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+NOT_THERE = "lecturelib is not there when your notebook is graded: what an exercise asks for is yours to write"
+
 
 class Inert:
-    """Takes any call, gives any attribute, holds nothing."""
+    """Takes any call, gives any attribute, holds nothing. While a test calls the student's code it takes no call."""
+
+    refuses = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> "Inert":
+        if Inert.refuses:
+            raise ImportError(NOT_THERE)
         return self
 
     def __getattr__(self, name: str) -> "Inert":

@@ -154,6 +154,7 @@ def answer(connection: socket.socket, namespace: dict[str, Any], most_bytes: int
     request = wire.Decoder(_REQUESTS, (Call, Step), grader.proxy).decode(header, buffers)
     grader.nonce = request["nonce"]
     namespace.update(request["replace"])
+    stand_in.Inert.refuses = True
     try:
         reply = perform(namespace, request["call"])
         frame = wire.encode({"nonce": request["nonce"], "reply": reply})
