@@ -2,6 +2,10 @@
 
 import pytest
 
+from lecturelib.machine.bf16 import settle_bf16
+
+settle_bf16()  # before a kernel imports torch
+
 PATIENCE = 300.0  # seconds for a kernel to hand over its output: a busy machine is slow, not broken (nbval gives it 5)
 
 

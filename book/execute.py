@@ -17,6 +17,8 @@ import papermill
 from nbformat import NotebookNode
 from papermill.exceptions import PapermillExecutionError
 
+from lecturelib.machine.bf16 import settle_bf16
+
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE = 600  # seconds for a kernel to start or to hand over its output: a busy machine is slow, not broken
 VOLATILE = ("execution", "papermill", "ExecuteTime")  # time stamps, different on every run
@@ -98,6 +100,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if arguments.scale and not arguments.out:
         parser.error("--scale needs --out: stored outputs are always those of the default scale")
+    settle_bf16()
     todo = arguments.notebooks or (chapters() + solutions() if arguments.out else chapters())
     failed = 0
     for notebook in todo:

@@ -2,7 +2,7 @@
 
 The package is a corridor of rooms. A room imports only from the rooms before it:
 
-    machine -> data -> tokens -> layers -> models -> training -> evaluation
+    machine -> data -> tokens -> layers -> models -> fast -> training -> evaluation
         -> recipes -> figures -> book -> grading -> cli
 
 Shape legend, used in every docstring and comment:

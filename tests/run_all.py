@@ -11,6 +11,8 @@ import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass
 from pathlib import Path
 
+from lecturelib.machine.bf16 import settle_bf16
+
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
 SITE = ROOT / "_build" / "html"
@@ -36,7 +38,7 @@ class Outcome:
 
 
 def pytest_suite(name: str, *arguments: str) -> Suite:
-    return Suite(name, (sys.executable, "-m", "pytest", "-q", *arguments))
+    return Suite(name, (sys.executable, "-m", "pytest", "-q", "--durations=20", *arguments))
 
 
 def suites() -> list[Suite]:
@@ -53,7 +55,7 @@ def suites() -> list[Suite]:
         pytest_suite("package", "tests/lecturelib", "tests/test_package.py", "tests/test_workflows.py", "-n", "2"),
         pytest_suite("exercises", "tests/exercises", "-n", "2"),
         pytest_suite("grading", "tests/grading"),
-        pytest_suite("nbval", *nbval, "-n", "2", "--dist", "loadfile", *chapters),
+        pytest_suite("nbval", *nbval, "-n", "2", "--dist", "loadfile", "--max-worker-restart=1", *chapters),
         pytest_suite("papermill", papermill, "-n", "2"),
         Suite("site", (str(BIN / "jupyter-book"), *build), r"build succeeded()"),
         pytest_suite("browser", *browser, "-n", "2"),
@@ -123,6 +125,7 @@ def main() -> int:
     only = parser.parse_args().only
     if unknown := set(only) - set(names):
         parser.error(f"no suite named {', '.join(sorted(unknown))}; there are: {', '.join(names)}")
+    settle_bf16()
     with tempfile.TemporaryDirectory() as scratch:
         outcomes = [run(suite, Path(scratch)) for suite in suites() if not only or suite.name in only]
     print_table(outcomes)

@@ -3,8 +3,9 @@
 A command's `add_parser` sets `run`, a function from the parsed arguments to an exit code:
 
     parser = subparsers.add_parser("data", help="list and fetch data sets")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, computes=True)
 
+`computes` is for commands that use torch: what the processor gets wrong is found out before torch is imported.
 Import heavy things (torch, models) inside `run`, so that `lecturelib --help` answers at once.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Sequence
 
 import lecturelib
 from lecturelib.cli import check, data, grade, info, release, review, sample, similarity, train, translate
+from lecturelib.machine.bf16 import settle_bf16
 
 COMMANDS = (data, train, sample, translate, info, check, release, grade, review, similarity)
 
@@ -46,6 +48,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if rest:  # `translate FOLDER --beam 8 TEXT`: argparse takes no list of words after an option
         arguments.texts += rest
     try:
+        if getattr(arguments, "computes", False):
+            settle_bf16()
         return arguments.run(arguments)
     except KeyboardInterrupt:
         print("lecturelib: stopped", file=sys.stderr)

@@ -16,7 +16,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     )
     parser.add_argument("notebook", type=Path, metavar="NOTEBOOK")
     parser.add_argument("--exercise", metavar="NAME", help="only this exercise")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, computes=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -38,6 +38,12 @@ exit codes
 """
 
 
+NO_TIER = (
+    "this system cannot confine submissions at all: it offers no tier. Linux offers full or reduced, also within WSL 2 "
+    "on Windows; macOS offers minimal. Or grade on machines that can, with --dask or on Gradescope"
+)
+
+
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "grade",
@@ -91,10 +97,13 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser.add_argument(
         "--gradescope-zip", type=Path, metavar="FILE", help="also write the zip that Gradescope's autograder is made of"
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, computes=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if (sys.platform == "win32" or not hasattr(os, "fork")) and not arguments.dask:
+        print(f"lecturelib: {NO_TIER}", file=sys.stderr)
+        return 3
     from lecturelib.grading.batch.journal import Journal, JournalError, Run, held_run
     from lecturelib.grading.batch.record import Record, read_record
     from lecturelib.grading.batch.run import RowsDiffer

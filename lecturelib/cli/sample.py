@@ -30,7 +30,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--top-p", type=float, metavar="P", help="choose among the likeliest with probability P")
     parser.add_argument("--seed", type=int, default=0, help="the same seed writes the same text (default: 0)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, computes=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

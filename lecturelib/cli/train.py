@@ -79,7 +79,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         action="store_true",
         help="go on with the run in that folder, exactly where it was, with the settings it was started with",
     )
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, computes=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -22,7 +22,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("texts", nargs="*", metavar="TEXT", help="what to translate")
     parser.add_argument("--beam", type=int, default=4, metavar="K", help="beam size; 1 is greedy (default: 4)")
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda or mps")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, computes=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from lecturelib.evaluation.decoding import Start
+from lecturelib.fast import fast_if_possible
 
 
 class Beams(NamedTuple):
@@ -53,7 +54,9 @@ def beam_search(
     if beam_size < 1 or max_len < 1:
         raise ValueError(f"beam_search: beam_size={beam_size} and max_len={max_len} must both be at least 1")
     with torch.inference_mode():  # as in `decode`
-        found = _search(model, start, _Search.begin(start, max_len, beam_size, eos_id, pad_id, length_penalty))
+        found = _search(
+            fast_if_possible(model), start, _Search.begin(start, max_len, beam_size, eos_id, pad_id, length_penalty)
+        )
     return Beams(*(part.clone() for part in found))  # ordinary tensors again, which may be changed in place
 
 

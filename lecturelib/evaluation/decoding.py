@@ -7,6 +7,7 @@ before the first new token differs between kinds of model, so it has a function 
     start = read_source(model, source, source_lengths, bos_id=1)  # an encoder-decoder
     decoded = decode(model, start, max_len=50, eos_id=2)
 
+Each opens `lecturelib.fast` once: the model's plain path reads what is given, a prepared one takes the steps.
 Beam search is in `lecturelib.evaluation.beam`.
 """
 
@@ -16,6 +17,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+
+from lecturelib.fast import fast_if_possible
 
 Choose = Callable[[Tensor], Tensor]
 
@@ -131,7 +134,7 @@ def decode(
         pad_id: what fills a row after its end
     """
     with torch.inference_mode():  # faster than no_grad by a few percent; a model must not keep tensors made in here
-        ids, lengths = _decode(model, start, max_len, choose, eos_id, pad_id)
+        ids, lengths = _decode(fast_if_possible(model), start, max_len, choose, eos_id, pad_id)
     return Decoded(ids.clone(), lengths.clone())  # ordinary tensors again, which may be changed in place
 
 
@@ -178,17 +181,18 @@ def generate(model: Any, prompt: Tensor, *, max_new_tokens: int, choose: Choose 
 
 
 def stream(model: Any, prompt: Tensor, *, choose: Choose = greedy) -> Iterator[Tensor]:
-    """Give one new token (B,) after the other, for as long as you ask."""
-    text = prompt
+    """Give one new token (B,) after the other, for as long as you ask; the model must stay as it is meanwhile."""
+    text, quick = prompt, fast_if_possible(model)
     while True:
         seen, room = _window(model, text)
         logits, state = read_prompt(model, seen)
-        for _ in range(room):
+        for left in reversed(range(room)):
             tokens = choose(logits)
             text = torch.cat([text, tokens[:, None]], dim=1)  # (B, T + 1)
             yield tokens
-            with torch.no_grad():
-                logits, state = model.step(tokens, state)
+            if left:  # else the window is full, and a new one is read
+                with torch.no_grad():
+                    logits, state = quick.step(tokens, state)
 
 
 def _window(model: Any, text: Tensor) -> tuple[Tensor, int]:

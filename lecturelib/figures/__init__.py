@@ -1,4 +1,4 @@
-"""Plots and kernel-free explorers, readable in light and dark."""
+"""Plots and kernel-free explorers, readable in light and dark; diagrams are in `lecturelib.figures.diagrams`."""
 
 from lecturelib.figures.explorers.alignment.explorer import AlignmentExample, AlignmentExplorer
 from lecturelib.figures.explorers.attention.explorer import AttentionExplorer

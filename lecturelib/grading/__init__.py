@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lecturelib.grading.check.checker import load_checks
     from lecturelib.grading.rubric.compare import assert_close, assert_finite, assert_shape, raises
     from lecturelib.grading.rubric.results import SubmissionResult, TestResult
-    from lecturelib.grading.rubric.rubric import Rubric, load_rubric
+    from lecturelib.grading.rubric.rubric import Rubric, draw, draw_ids, load_rubric
     from lecturelib.grading.rubric.runner import run
     from lecturelib.grading.rubric.submission import LocalSubmission, Submission
 
@@ -24,6 +24,8 @@ __all__ = [
     "assert_close",
     "assert_finite",
     "assert_shape",
+    "draw",
+    "draw_ids",
     "load_checks",
     "load_rubric",
     "raises",
@@ -32,7 +34,7 @@ __all__ = [
 
 _HOME = {
     **dict.fromkeys(("LocalSubmission", "Submission"), "rubric.submission"),
-    **dict.fromkeys(("Rubric", "load_rubric"), "rubric.rubric"),
+    **dict.fromkeys(("Rubric", "draw", "draw_ids", "load_rubric"), "rubric.rubric"),
     **dict.fromkeys(("SubmissionResult", "TestResult"), "rubric.results"),
     **dict.fromkeys(("assert_close", "assert_finite", "assert_shape", "raises"), "rubric.compare"),
     "load_checks": "check.checker",

@@ -25,6 +25,8 @@ _ASKED = re.compile(r"[\w.]+")  # what help is asked for
 _LONGEST_MAGIC = 1_000
 _LONGEST_PARSED = 50_000  # Python's parser can be made to take seconds over a very long cell
 MOST_ANSWER = 20_000
+# Follow no link, wait for no pipe, and change no line end, as far as the system knows these
+_AS_IT_IS = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _ANSWER = re.compile(r"\A\s*<!-- *answer:(\w{1,80}) *-->")  # in the text too: not every editor keeps tags
 _CHECKS = "load_checks"  # the packed tests of a released notebook; the grader has its own
 
@@ -53,7 +55,9 @@ def read_notebook(path: str | os.PathLike[str]) -> Notebook:
 def read_bytes(path: str | os.PathLike[str], limit: int = MOST_BYTES) -> bytes:
     """The content of a regular file: a symbolic link could point at a secret, a pipe could never end."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        if os.path.islink(path):  # where the system knows no O_NOFOLLOW; where it does, nothing can come in between
+            raise OSError("a link")
+        descriptor = os.open(path, os.O_RDONLY | _AS_IT_IS)
     except OSError as error:
         if os.path.islink(path):
             raise NotebookError("the file is a symbolic link, which is not followed") from None

@@ -1,30 +1,37 @@
 """Parts that two or more models share."""
 
-from lecturelib.layers.attention import (
-    AdditiveAttention,
-    AttentionPositions,
-    MultiHeadAttention,
-    dot_product_attention,
-)
-from lecturelib.layers.attention_positions import ALiBi, RelativeBias, RelativePositions, RotaryPositions
-from lecturelib.layers.block import WIRINGS, Block, DecoderBlock, FeedForward, PostNorm, PreNorm, Wiring
+from lecturelib.layers.additive import AdditiveAttention
+from lecturelib.layers.attention import Attention, AttentionPositions, MultiHeadAttention, dot_product_attention
+from lecturelib.layers.block import WIRINGS, Block, FeedForward, PostNorm, PreNorm, Wiring
 from lecturelib.layers.cache import KeyValueCache
 from lecturelib.layers.cells import GRU, LSTM, RNN, Cell
 from lecturelib.layers.cells_searched import MUT1, MUT2, MUT3, NASCell
+from lecturelib.layers.decoder_block import DecoderBlock
 from lecturelib.layers.initialisation import initialise, truncated_normal_
 from lecturelib.layers.lora import LoRALinear, add_lora, lora_parameters, merge_lora
 from lecturelib.layers.masks import causal_mask, padding_mask
-from lecturelib.layers.patches import GridPositions, PatchEmbedding, interpolate_positions
-from lecturelib.layers.positions import LearnedPositions, SinusoidalPositions
+from lecturelib.layers.patches import PatchEmbedding
+from lecturelib.layers.positions import (
+    ALiBi,
+    GridPositions,
+    LearnedPositions,
+    RelativeBias,
+    RelativePositions,
+    RotaryPositions,
+    SinusoidalPositions,
+    WindowBias,
+    interpolate_positions,
+    relative_index,
+)
 from lecturelib.layers.recurrent import Recurrent, Trace, gradient_norms, reverse_sequences
-from lecturelib.layers.residual import LayerScale, StochasticDepth, depth_rates
+from lecturelib.layers.residual import StochasticDepth, depth_rates
 from lecturelib.layers.state import Decodable, DecodingState, detach_state, select_rows
+from lecturelib.layers.watching import attention_weights
 from lecturelib.layers.windows import (
     WindowAttention,
     join_neighbours,
     merge_windows,
     partition_windows,
-    relative_index,
     shift_mask,
     shift_regions,
 )
@@ -39,6 +46,7 @@ __all__ = [
     "WIRINGS",
     "ALiBi",
     "AdditiveAttention",
+    "Attention",
     "AttentionPositions",
     "Block",
     "Cell",
@@ -48,7 +56,6 @@ __all__ = [
     "FeedForward",
     "GridPositions",
     "KeyValueCache",
-    "LayerScale",
     "LearnedPositions",
     "LoRALinear",
     "MultiHeadAttention",
@@ -64,8 +71,10 @@ __all__ = [
     "StochasticDepth",
     "Trace",
     "WindowAttention",
+    "WindowBias",
     "Wiring",
     "add_lora",
+    "attention_weights",
     "causal_mask",
     "depth_rates",
     "detach_state",

@@ -1,88 +1,161 @@
-"""The attention layers with weights of their own: additive and multi-head."""
+"""Attention: queries are compared with keys, and values are averaged by what the comparison gives."""
 
-from typing import Literal, Protocol, overload, runtime_checkable
+import math
+from collections.abc import Callable
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.cache import LayerCache
-from lecturelib.layers.dot_product import dot_product_attention, masked_softmax
-from lecturelib.layers.inference import only_result_matters
-
-__all__ = [
-    "AdditiveAttention",
-    "AttentionPositions",
-    "MultiHeadAttention",
-    "dot_product_attention",
-    "masked_softmax",
-]
+from lecturelib.layers.checks import check_heads
 
 
-class AdditiveAttention(nn.Module):
-    """Score each key with a one-hidden-layer tanh network, then average the values by the softmax of the scores.
+class Memory(Protocol):
+    """What attention asks of a cache: tokens read before, to append new keys and values, to keep what does not grow."""
 
-    score(q, k) = w · tanh(W_q q + W_k k): queries and keys may have different widths.
+    @property
+    def length(self) -> int: ...
+    def append(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]: ...
+    def keep(self, project: Callable[[], tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]: ...
 
-    Paper: Bahdanau et al. 2015 [bahdanau2015neural], Section 3.1 and Appendix A.1.2; W_a, U_a and v_a there are
-    `query_proj`, `key_proj` and `score` here.
-    Differs: a query that may attend to nothing gives zeros.
+
+def dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None = None,
+    *,
+    is_causal: bool = False,
+    scale: float | None = None,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> Tensor | tuple[Tensor, Tensor]:
+    """Average the values, each weighted by the softmax of its key's dot product with the query.
+
+    Paper: Vaswani et al. 2017 [vaswani2017attention], Equation 1.
+    Differs: a query that may attend to nothing gives a row of zeros, in the output and in the weights, never
+    NaN. Without `need_weights` the work is done by `F.scaled_dot_product_attention`, which never stores the
+    (Tq, Tk) weights.
+
+    Args:
+        query: (..., Tq, Dk)
+        key: (..., Tk, Dk)
+        value: (..., Tk, Dv)
+        mask: boolean, broadcasts to (..., Tq, Tk); True = may attend. A floating-point mask is added to the
+            scores instead, which is how position biases come in; its -inf entries may not be attended.
+        is_causal: query i sees keys 0..i; needs Tq == Tk. Combines with `mask`.
+        scale: what the scores are multiplied by; 1 / sqrt(Dk) when left out
+        dropout: probability of dropping a weight; the caller passes 0 outside training
+        need_weights: also return the (..., Tq, Tk) weights, before dropout
+
+    Shapes: -> (..., Tq, Dv), or a pair with the weights (..., Tq, Tk)
+    """
+    _check_shapes(query, key, value, mask)
+    num_queries, num_keys = query.shape[-2], key.shape[-2]
+    if is_causal and num_queries != num_keys:
+        raise ValueError(
+            f"is_causal needs as many queries as keys, got {num_queries} and {num_keys}; "
+            "for a cache of earlier keys pass mask=causal_mask(query_len, key_len)"
+        )
+    needs_scores = need_weights or num_keys == 0
+    if is_causal and (mask is not None or needs_scores):  # the fused kernel takes one or the other
+        causal = torch.ones(num_queries, num_keys, dtype=torch.bool, device=query.device).tril()
+        mask, is_causal = combine_masks(causal, mask), False
+    if not needs_scores:
+        if mask is not None and mask.dtype != torch.bool:
+            mask = mask.to(query.dtype)
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask=mask, is_causal=is_causal, scale=scale, dropout_p=dropout
+        )
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    weights = masked_softmax(query @ key.transpose(-2, -1) * scale, mask)  # (..., Tq, Tk)
+    out = F.dropout(weights, dropout) @ value  # (..., Tq, Dv); with no keys at all, zeros
+    return (out, weights) if need_weights else out
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax over the last axis, over the entries the mask allows; a row that allows none is all zeros.
+
+    Differs: a plain softmax of a row of -inf is NaN, and with -1e9 in place of -inf it would be a uniform
+    average over forbidden entries.
+
+    Shapes: scores (..., Tq, Tk), mask broadcasts to it -> (..., Tq, Tk)
+    """
+    if mask is None:
+        return scores.softmax(dim=-1)
+    scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask.to(scores.dtype)
+    empty = (scores == -math.inf).all(dim=-1, keepdim=True)  # (..., Tq, 1)
+    # Fill empty rows before the softmax: masking a NaN afterwards would still leave a NaN gradient.
+    return scores.masked_fill(empty, 0.0).softmax(dim=-1).masked_fill(empty, 0.0)
+
+
+def combine_masks(mask: Tensor, other: Tensor | None) -> Tensor:
+    """One mask for two: what both allow; of biases, the sum, and -inf where a boolean one forbids."""
+    if other is None:
+        return mask
+    if mask.dtype == other.dtype == torch.bool:
+        return mask & other
+    if mask.dtype == torch.bool:
+        return other.masked_fill(~mask, -math.inf)
+    return mask.masked_fill(~other, -math.inf) if other.dtype == torch.bool else mask + other
+
+
+def _check_shapes(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
+    shapes = f"query {tuple(query.shape)}, key {tuple(key.shape)}, value {tuple(value.shape)}"
+    if min(query.dim(), key.dim(), value.dim()) < 2:
+        raise ValueError(f"attention needs at least (length, width) tensors, got {shapes}")
+    if query.shape[-1] != key.shape[-1]:
+        raise ValueError(f"queries and keys must have the same width for a dot product, got {shapes}")
+    if key.shape[-2] != value.shape[-2]:
+        raise ValueError(f"there must be one value for each key, got {shapes}")
+    try:
+        batch_shape = torch.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+    except RuntimeError:
+        raise ValueError(f"the batch dimensions do not fit each other, got {shapes}") from None
+    if mask is None:
+        return
+    if mask.dtype != torch.bool and not mask.is_floating_point():
+        raise ValueError(f"mask must be boolean (True = may attend) or a float bias, got {mask.dtype}; try mask.bool()")
+    want = (*batch_shape, query.shape[-2], key.shape[-2])
+    sides = zip(reversed(mask.shape), reversed(want), strict=False)
+    if mask.dim() > len(want) or any(given not in (1, side) for given, side in sides):
+        raise ValueError(f"mask of shape {tuple(mask.shape)} does not broadcast to the scores' shape {want}")
+
+
+class Attention(nn.Module):
+    """A layer whose weights `attention_weights` can watch: while `watchers` is not empty it hands them to each."""
+
+    watchers: tuple[Callable[[Tensor], None], ...] = ()
+
+    def show(self, weights: Tensor) -> None:
+        """Hand the weights of this call to whoever watches."""
+        for watcher in self.watchers:
+            watcher(weights)
+
+
+class AttentionPositions(nn.Module):
+    """How positions enter attention: turned into queries and keys, added to scores or values; here none of these.
+
+    Keys stand at positions 0 … Tk - 1, and queries at the last Tq of those. See `lecturelib.layers.positions`.
     """
 
-    def __init__(self, query_dim: int, key_dim: int, hidden_dim: int) -> None:
-        super().__init__()
-        self.query_proj = nn.Linear(query_dim, hidden_dim, bias=False)
-        self.key_proj = nn.Linear(key_dim, hidden_dim, bias=False)
-        self.score = nn.Linear(hidden_dim, 1, bias=False)
-
-    def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Attend; the hidden layer is (..., Tq, Tk, hidden_dim), so memory grows with Tq · Tk · hidden_dim.
-
-        Args:
-            query: (..., Tq, Dq)
-            key: (..., Tk, Dk)
-            value: (..., Tk, Dv)
-            mask: boolean, broadcasts to (..., Tq, Tk); True = may attend
-
-        Shapes: -> (..., Tq, Dv), (..., Tq, Tk)
-        """
-        return self.attend(query, self.key_proj(key), value, mask)
-
-    def attend(
-        self, query: Tensor, projected_key: Tensor, value: Tensor, mask: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """As `forward`, with `key_proj(key)` already done: a decoder projects its keys once, not once a step."""
-        hidden = self.query_proj(query).unsqueeze(-2) + projected_key.unsqueeze(-3)  # (..., Tq, Tk, hidden)
-        scores = self.score(hidden.tanh()).squeeze(-1)  # (..., Tq, Tk)
-        weights = masked_softmax(scores, mask)
-        return weights @ value, weights
-
-
-@runtime_checkable
-class AttentionPositions(Protocol):
-    """What `MultiHeadAttention` asks of a part that brings positions into attention; keys stand at 0, 1, 2, …"""
+    adds_values = False  # whether `values` has something to give, which asks for the weights
 
     def turn(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Mark queries or keys (B, H, T, Dh) with their positions, (T,) or (B, T); before any cache keeps them."""
-        ...
+        """Mark queries or keys (B, H, T, Dh) with their positions (T,), before a cache keeps them."""
+        return heads
 
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        positions: Tensor,
-        *,
-        is_causal: bool,
-        dropout: float,
-        need_weights: bool,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """As `dot_product_attention`, told the queries' positions, (Tq,) or (B, Tq)."""
-        ...
+    def scores(self, query: Tensor, key: Tensor) -> Tensor | None:
+        """What to add to the scores of queries (B, H, Tq, Dh) and keys (B, H, Tk, Dh): (H, Tq, Tk), or one a row."""
+        return None
+
+    def values(self, weights: Tensor) -> Tensor:
+        """What to add to the averaged values, from the weights: (B, H, Tq, Tk) -> (B, H, Tq, Dh)."""
+        raise NotImplementedError
 
 
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(Attention):
     """Project to queries, keys and values, attend in `num_heads` subspaces at once, and mix the results.
 
     Paper: Vaswani et al. 2017 [vaswani2017attention], Section 3.2.2.
@@ -95,7 +168,7 @@ class MultiHeadAttention(nn.Module):
         kv_dim: width of the keys and values; d_model when left out
         dropout: of the attention weights, in training
         bias: whether the four projections have biases
-        positions: how positions enter the scores, if they do: `RotaryPositions`, `ALiBi`, `RelativeBias`, …
+        positions: how positions enter attention, if they do: `RotaryPositions`, `ALiBi`, `RelativeBias`, …
     """
 
     def __init__(
@@ -111,13 +184,10 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         if positions is not None and not isinstance(positions, AttentionPositions):
             raise TypeError(
-                f"positions must be a part with `turn` and `attend`, such as RotaryPositions, got "
-                f"{type(positions).__name__}; sinusoidal and learned positions are added to the embeddings instead"
+                f"positions must be a part for attention, such as RotaryPositions, got {type(positions).__name__}; "
+                "sinusoidal and learned positions are added to the embeddings instead"
             )
-        if d_model < 1 or num_heads < 1 or d_model % num_heads:
-            raise ValueError(
-                f"num_heads must divide d_model, both at least 1, got d_model={d_model} and num_heads={num_heads}"
-            )
+        check_heads(d_model, num_heads, "MultiHeadAttention")
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"dropout must be in [0, 1), got {dropout}")
         kv_dim = d_model if kv_dim is None else kv_dim
@@ -129,32 +199,6 @@ class MultiHeadAttention(nn.Module):
         self.out_proj = nn.Linear(d_model, d_model, bias=bias)
         self.positions = positions
 
-    @overload
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor | None = None,
-        value: Tensor | None = None,
-        mask: Tensor | None = None,
-        *,
-        is_causal: bool = False,
-        need_weights: Literal[False] = False,
-        cache: LayerCache | None = None,
-    ) -> Tensor: ...
-
-    @overload
-    def forward(
-        self,
-        query: Tensor,
-        key: Tensor | None = None,
-        value: Tensor | None = None,
-        mask: Tensor | None = None,
-        *,
-        is_causal: bool = False,
-        need_weights: Literal[True],
-        cache: LayerCache | None = None,
-    ) -> tuple[Tensor, Tensor]: ...
-
     def forward(
         self,
         query: Tensor,
@@ -164,7 +208,7 @@ class MultiHeadAttention(nn.Module):
         *,
         is_causal: bool = False,
         need_weights: bool = False,
-        cache: LayerCache | None = None,
+        cache: Memory | None = None,
     ) -> Tensor | tuple[Tensor, Tensor]:
         """Self-attention with `query` alone, cross-attention with a `key` (and a `value`, else the key again).
 
@@ -174,120 +218,67 @@ class MultiHeadAttention(nn.Module):
             value: (B, Tk, kv_dim)
             mask: boolean, True = may attend; (Tq, Tk), (B, Tq, Tk) or (B, 1, Tk) for all heads alike, or
                 (B, H, Tq, Tk) for each its own
-            cache: earlier tokens' keys and values; the new ones join them, and the queries see them all
+            cache: earlier tokens' keys and values, which the new ones join; given a `key`, which does not grow, what
+                was projected of it the first time
 
         With a `positions` part, keys stand at 0 … Tk - 1 and the queries at the last Tq of those.
 
         Shapes: -> (B, Tq, D), or a pair with the weights (B, H, Tq, Tk)
         """
-        key = query if key is None else key
-        value = key if value is None else value
-        self._check_widths(query, key, value)
-        if query is key is value and self._gains_by_one_product(query):
-            q, k, v = self._project_at_once(query)  # (B, H, T, Dh) each
+        source = query if key is None else key
+        content = source if value is None else value
+        self._check_widths(query, source, content)
+        if cache is not None and key is not None:
+            q = self._split(self.query_proj(query))
+            k, v = (kept.to(q.dtype) for kept in cache.keep(lambda: self._keys_and_values(source, content)))
         else:
-            q = self._split(self.query_proj(query))  # (B, H, Tq, Dh)
-            k, v = self._split(self.key_proj(key)), self._split(self.value_proj(value))  # (B, H, Tk, Dh) each
-        where = None
+            q, k, v = self.project(query, source, content)
         if self.positions is not None:
-            where = self._query_positions(query, key) if cache is None else cache.positions  # (Tq,) or (B, Tq)
-            key_where = torch.arange(key.shape[1], device=key.device) if cache is None else where
-            q, k = self.positions.turn(q, where), self.positions.turn(k, key_where)
-        if cache is not None:
+            past = 0 if cache is None or key is not None else cache.length
+            where = torch.arange(past, past + k.shape[2], device=k.device)  # (Tk,)
+            q, k = self.positions.turn(q, where[k.shape[2] - q.shape[2] :]), self.positions.turn(k, where)
+        if cache is not None and key is None:
             k, v = cache.append(k, v)
-        return self._attend(q, k, v, mask, where, is_causal=is_causal, need_weights=need_weights)
-
-    def project_memory(self, key: Tensor, value: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Project keys and values once, for the many calls of `read_memory` that decoding makes.
-
-        Shapes: (B, Tk, kv_dim) -> two of (B, H, Tk, Dh)
-        """
-        return self._split(self.key_proj(key)), self._split(self.value_proj(key if value is None else value))
-
-    def read_memory(self, query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Cross-attention to keys and values that `project_memory` gave.
-
-        Shapes: query (B, Tq, D), keys and values (B, H, Tk, Dh) -> (B, Tq, D)
-        """
-        out = self._attend(
-            self._split(self.query_proj(query)), keys, values, mask, None, is_causal=False, need_weights=False
-        )
-        assert isinstance(out, Tensor)
-        return out
-
-    def _attend(
-        self,
-        q: Tensor,
-        k: Tensor,
-        v: Tensor,
-        mask: Tensor | None,
-        where: Tensor | None,
-        *,
-        is_causal: bool,
-        need_weights: bool,
-    ) -> Tensor | tuple[Tensor, Tensor]:
         if mask is not None and mask.dim() == 3:
             mask = mask.unsqueeze(1)  # (B, 1, Tq, Tk)
+        wanted = need_weights or bool(self.watchers)
+        heads, weights = self.attend(q, k, v, mask, is_causal=is_causal, need_weights=wanted)
+        if weights is not None:
+            self.show(weights)
+        out = self.out_proj(heads.transpose(1, 2).flatten(2))  # (B, Tq, D)
+        return (out, weights) if need_weights and weights is not None else out
+
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, is_causal: bool, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend in every head: (B, H, Tq, Dh), and the weights (B, H, Tq, Tk) when asked for."""
         dropout = self.dropout if self.training else 0.0
-        attended: Tensor | tuple[Tensor, Tensor]
-        if self.positions is not None and where is not None:
-            attended = self.positions.attend(
-                q, k, v, mask, where, is_causal=is_causal, dropout=dropout, need_weights=need_weights
-            )
-        elif need_weights:
-            attended = dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=dropout, need_weights=True)
-        else:
-            attended = dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=dropout)
-        if isinstance(attended, tuple):
-            heads, weights = attended
-            return self.out_proj(self._merge(heads)), weights
-        return self.out_proj(self._merge(attended))  # (B, Tq, D)
+        bias = None if self.positions is None else self.positions.scores(q, k)
+        if bias is not None:
+            bias = bias.contiguous().unsqueeze(0) if bias.dim() == 3 else bias  # what the fused kernel takes
+            mask = combine_masks(bias.to(q.dtype), mask)  # (1 or B, H, Tq, Tk)
+        if self.positions is not None and self.positions.adds_values:
+            _, weights = dot_product_attention(q, k, v, mask, is_causal=is_causal, need_weights=True)
+            dropped = F.dropout(weights, dropout)
+            return dropped @ v + self.positions.values(dropped), weights
+        attended = dot_product_attention(q, k, v, mask, is_causal=is_causal, dropout=dropout, need_weights=need_weights)
+        return attended if isinstance(attended, tuple) else (attended, None)
 
-    def _gains_by_one_product(self, x: Tensor) -> bool:
-        if not only_result_matters(self.query_proj, self.key_proj, self.value_proj):
-            return False  # asked first: an exported graph must not depend on the number of tokens
-        return x.shape[0] * x.shape[1] >= self.d_model  # to be worth copying the three matrices into one
+    def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Queries (B, H, Tq, Dh), keys and values (B, H, Tk, Dh)."""
+        return self._split(self.query_proj(query)), *self._keys_and_values(key, value)
 
-    def _project_at_once(self, x: Tensor) -> tuple[Tensor, ...]:
-        qkv = F.linear(x, *self.joined_projections())  # (B, T, 3D)
-        heads = qkv.view(*x.shape[:2], 3, self.num_heads, self.head_dim)  # (B, T, 3, H, Dh)
-        return heads.permute(2, 0, 3, 1, 4).unbind()
-
-    def joined_projections(self) -> tuple[Tensor, Tensor | None]:
-        """Copies of the matrices and biases of queries, keys and values, one below the other; a missing bias is zeros.
-
-        Shapes: -> (3D, D), and (3D,) if one of the three has a bias
-        """
-        projections = (self.query_proj, self.key_proj, self.value_proj)
-        weight = torch.cat([p.weight for p in projections])  # (3D, D)
-        if all(p.bias is None for p in projections):
-            return weight, None
-        biases: list[Tensor] = [p.weight.new_zeros(self.d_model) if p.bias is None else p.bias for p in projections]
-        return weight, torch.cat(biases)
-
-    def _check_widths(self, query: Tensor, key: Tensor, value: Tensor) -> None:
-        if query is key is value and query.dim() == 3 and query.shape[2] == self.d_model == self.kv_dim:
-            return  # self-attention, as a rule
-        for name, tensor, width in (
-            ("query", query, self.d_model),
-            ("key", key, self.kv_dim),
-            ("value", value, self.kv_dim),
-        ):
-            if tensor.dim() != 3 or tensor.shape[-1] != width:
-                raise ValueError(f"{name} must be (batch, length, {width}), got {tuple(tensor.shape)}")
-
-    def _query_positions(self, query: Tensor, key: Tensor) -> Tensor:
-        num_queries, num_keys = query.shape[1], key.shape[1]
-        if num_queries > num_keys:
-            raise ValueError(
-                f"with a positions part the queries are the last of the keys, got {num_queries} queries and "
-                f"{num_keys} keys"
-            )
-        return torch.arange(num_keys - num_queries, num_keys, device=query.device)  # (Tq,)
+    def _keys_and_values(self, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        return self._split(self.key_proj(key)), self._split(self.value_proj(value))
 
     def _split(self, x: Tensor) -> Tensor:
-        batch, length, _ = x.shape
-        return x.view(batch, length, self.num_heads, self.head_dim).transpose(1, 2)  # (B, H, T, Dh)
+        return x.unflatten(-1, (-1, self.head_dim)).transpose(1, 2)  # (B, H, T, Dh)
 
-    def _merge(self, x: Tensor) -> Tensor:
-        return x.transpose(1, 2).flatten(2)  # (B, T, D)
+    def _check_widths(self, query: Tensor, key: Tensor, value: Tensor) -> None:
+        widths = (self.d_model, self.kv_dim, self.kv_dim)
+        for name, tensor, width in zip(("query", "key", "value"), (query, key, value), widths, strict=True):
+            if tensor.dim() != 3 or tensor.shape[-1] != width:
+                raise ValueError(f"{name} must be (batch, length, {width}), got {tuple(tensor.shape)}")
+        lengths = f"{query.shape[1]} queries and {key.shape[1]} keys"
+        if self.positions is not None and query.shape[1] > key.shape[1]:
+            raise ValueError(f"with a positions part the queries are the last of the keys, got {lengths}")

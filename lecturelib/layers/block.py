@@ -2,23 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.cache import LayerCache
-from lecturelib.layers.inference import only_result_matters
+from lecturelib.layers.attention import Memory
 
 Activation = Callable[..., Tensor]
-
-ACTIVATIONS: dict[str, Activation] = {
-    "relu": torch.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-}
+GELU_TANH = partial(F.gelu, approximate="tanh")
+ACTIVATIONS: dict[str, Activation] = {"relu": torch.relu, "gelu": F.gelu, "gelu_tanh": GELU_TANH}
 
 
 def find_activation(name: str) -> Activation:
@@ -52,14 +45,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Two matrices with a bend between them."""
-        hidden = self._bend(self.widen(x))
-        return self.narrow(self.dropout(hidden) if self.training else hidden)
-
-    def _bend(self, hidden: Tensor) -> Tensor:
-        is_gelu = getattr(self.activation, "func", self.activation) is F.gelu  # a `partial` of it, too
-        if is_gelu and only_result_matters(self.widen):
-            return self.activation(hidden, out=hidden)  # in place: a second tensor of this size costs page faults
-        return self.activation(hidden)
+        return self.narrow(self.dropout(self.activation(self.widen(x))))
 
 
 class Wiring(nn.Module):
@@ -72,7 +58,7 @@ class Wiring(nn.Module):
         d_model: width of the stream
         dropout: of the sublayer's output
         eps: of the layer norm
-        branch: what the output passes through before it is added, such as `StochasticDepth` or `LayerScale`
+        branch: what the output passes through before it is added, such as `StochasticDepth`
     """
 
     def __init__(
@@ -84,22 +70,22 @@ class Wiring(nn.Module):
         self.branch = branch
 
     def enter(self, x: Tensor) -> Tensor:
-        """What the sublayer reads."""
-        raise NotImplementedError
+        """What the sublayer reads: the stream as it is, or normalised."""
+        return x
 
     def join(self, x: Tensor, out: Tensor) -> Tensor:
         """The stream after the sublayer's output has been added."""
         raise NotImplementedError
 
     def through_branch(self, out: Tensor) -> Tensor:
-        """The sublayer's output after dropout and the branch, both skipped where they would change nothing."""
-        out = self.dropout(out) if self.training else out
+        """The sublayer's output after dropout and the branch."""
+        out = self.dropout(out)
         return out if self.branch is None else self.branch(out)
 
     @staticmethod
     def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:
-        """What must follow the last block of a stack that is wired so."""
-        raise NotImplementedError
+        """What must follow the last block of a stack that is wired so: a norm, if the stream itself never had one."""
+        return nn.LayerNorm(d_model, eps=eps)
 
 
 class PreNorm(Wiring):
@@ -117,11 +103,6 @@ class PreNorm(Wiring):
         """The stream plus the output, not normalised."""
         return x + self.through_branch(out)
 
-    @staticmethod
-    def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:
-        """A norm, because the stream was never normalised."""
-        return nn.LayerNorm(d_model, eps=eps)
-
 
 class PostNorm(Wiring):
     """Normalise the stream after every addition: norm(x + f(x)).
@@ -129,10 +110,6 @@ class PostNorm(Wiring):
     Paper: Vaswani et al. 2017 [vaswani2017attention], Section 3.1; GPT-1 and BERT are wired so.
     Differs: nothing.
     """
-
-    def enter(self, x: Tensor) -> Tensor:
-        """The stream as it is."""
-        return x
 
     def join(self, x: Tensor, out: Tensor) -> Tensor:
         """The sum, normalised."""
@@ -174,107 +151,12 @@ class Block(nn.Module):
         mask: Tensor | None = None,
         *,
         is_causal: bool = False,
-        need_weights: bool = False,
-        cache: LayerCache | None = None,
+        cache: Memory | None = None,
         memory: Tensor | None = None,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Arguments as those of `MultiHeadAttention`, and one more.
-
-        Args:
-            memory: (B, M, D) the stream at M earlier tokens, read with x but not written (segment recurrence)
-
-        Shapes: x (B, T, D) -> (B, T, D), or a pair with the weights (B, H, T, Tk)
-        """
+    ) -> Tensor:
+        """Arguments as those of `MultiHeadAttention`; `memory` (B, M, D) is read with x (B, T, D) but not written."""
         around = self.mixer_wiring
         key = None if memory is None else around.enter(torch.cat((memory, x), dim=1))  # (B, M + T, D)
-        mixed = self.mixer(around.enter(x), key, mask=mask, is_causal=is_causal, need_weights=need_weights, cache=cache)
-        mixed, weights = mixed if need_weights else (mixed, None)
-        x = around.join(x, mixed)
+        x = around.join(x, self.mixer(around.enter(x), key, mask=mask, is_causal=is_causal, cache=cache))
         around = self.feed_forward_wiring
-        x = around.join(x, self.feed_forward(around.enter(x)))
-        return x if weights is None else (x, weights)
-
-
-class DecoderWeights(NamedTuple):
-    """What one decoder block attended to: earlier targets (B, H, T, T), and the source (B, H, T, S)."""
-
-    target: Tensor
-    source: Tensor
-
-
-class DecoderBlock(nn.Module):
-    """One layer of a decoder: look back over the target, look across at the source, then think.
-
-    Paper: Vaswani et al. 2017 [vaswani2017attention], Section 3.1.
-    Differs: nothing, wired with `PostNorm`.
-
-    Args:
-        mixer: self-attention over the target
-        cross: attention from the target to the source
-        feed_forward: (B, T, D) -> (B, T, D)
-        wiring: makes a new `PreNorm`, `PostNorm` or other `Wiring` for each of the three sublayers
-    """
-
-    def __init__(
-        self,
-        mixer: nn.Module,
-        cross: MultiHeadAttention,
-        feed_forward: nn.Module,
-        wiring: Callable[[], Wiring],
-    ) -> None:
-        super().__init__()
-        self.mixer, self.mixer_wiring = mixer, wiring()
-        self.cross, self.cross_wiring = cross, wiring()
-        self.feed_forward, self.feed_forward_wiring = feed_forward, wiring()
-
-    def forward(
-        self,
-        x: Tensor,
-        memory: Tensor,
-        mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        *,
-        is_causal: bool = False,
-        need_weights: bool = False,
-    ) -> Tensor | tuple[Tensor, DecoderWeights]:
-        """Read the whole target at once, as in training.
-
-        Args:
-            x: target (B, T, D)
-            memory: the encoder's output (B, S, D)
-            mask: True = may attend, broadcasts to (B, T, T)
-            memory_mask: True = may attend, broadcasts to (B, T, S)
-            is_causal: a target sees itself and those before it
-
-        Shapes: -> (B, T, D), or a pair with the weights of both attentions
-        """
-        mixed = self.mixer(self.mixer_wiring.enter(x), mask=mask, is_causal=is_causal, need_weights=need_weights)
-        mixed, target_weights = mixed if need_weights else (mixed, None)
-        x = self.mixer_wiring.join(x, mixed)
-        query = self.cross_wiring.enter(x)
-        if target_weights is None:
-            x = self.cross_wiring.join(x, self.cross(query, memory, mask=memory_mask))
-            return self._think(x)
-        crossed, source_weights = self.cross(query, memory, mask=memory_mask, need_weights=True)
-        x = self.cross_wiring.join(x, crossed)
-        return self._think(x), DecoderWeights(target_weights, source_weights)
-
-    def step(
-        self,
-        x: Tensor,
-        memory: tuple[Tensor, Tensor],
-        memory_mask: Tensor | None = None,
-        *,
-        mask: Tensor | None = None,
-        cache: LayerCache,
-    ) -> Tensor:
-        """Read the newest targets only, the earlier ones from the cache; `memory` is `cross.project_memory(...)`.
-
-        Shapes: x (B, T, D) -> (B, T, D), T being 1 as a rule
-        """
-        x = self.mixer_wiring.join(x, self.mixer(self.mixer_wiring.enter(x), mask=mask, cache=cache))
-        x = self.cross_wiring.join(x, self.cross.read_memory(self.cross_wiring.enter(x), *memory, memory_mask))
-        return self._think(x)
-
-    def _think(self, x: Tensor) -> Tensor:
-        return self.feed_forward_wiring.join(x, self.feed_forward(self.feed_forward_wiring.enter(x)))
+        return around.join(x, self.feed_forward(around.enter(x)))

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from lecturelib.layers.checks import ends
+
 
 def causal_mask(query_len: int, key_len: int | None = None, *, device: torch.device | str | None = None) -> Tensor:
     """Let each query see the keys up to and including its own position.
@@ -31,7 +33,7 @@ def padding_mask(lengths: Tensor, max_len: int | None = None) -> Tensor:
 
     Args:
         lengths: (B,) number of real tokens in each sequence
-        max_len: width of the padded batch; the longest length when left out
+        max_len: width of the padded batch; the longest length when left out, which on a GPU waits for it
 
     Shapes: (B,) -> (B, 1, Tk), broadcasts over queries; add a heads axis with `mask[:, None]`
     """
@@ -39,11 +41,11 @@ def padding_mask(lengths: Tensor, max_len: int | None = None) -> Tensor:
         raise ValueError(
             f"padding_mask: lengths must be a vector of integers, got {lengths.dtype} {tuple(lengths.shape)}"
         )
-    if max_len is None or not torch.compiler.is_compiling():  # a look at the values would break the graph
-        shortest, longest = (int(lengths.min()), int(lengths.max())) if lengths.numel() else (0, 0)
-        if shortest < 0:
-            raise ValueError(f"padding_mask: a length of {shortest} is negative; a sequence has 0 or more tokens")
-        max_len = longest if max_len is None else max_len
-        if longest > max_len:
-            raise ValueError(f"padding_mask: a length of {longest} does not fit in max_len={max_len}")
+    if max_len is None:  # a stop on a GPU: how wide the mask is must be known
+        max_len = int(lengths.max()) if lengths.numel() else 0
+    shortest, longest = ends(lengths) or (0, 0)
+    if shortest < 0:
+        raise ValueError(f"padding_mask: a length of {shortest} is negative; a sequence has 0 or more tokens")
+    if longest > max_len:
+        raise ValueError(f"padding_mask: a length of {longest} does not fit in max_len={max_len}")
     return (torch.arange(max_len, device=lengths.device) < lengths[:, None])[:, None, :]  # (B, 1, Tk)

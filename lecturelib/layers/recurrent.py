@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from lecturelib.layers.cells import Cell, CellState, TorchCell
-from lecturelib.layers.checks import check_lengths
+from lecturelib.layers.checks import check_lengths, ends
 
 RecurrentState = tuple[CellState, ...]
 """One cell state for each layer and direction, layer by layer: forward 0, backward 0, forward 1, …; all (B, H)."""
@@ -37,7 +37,9 @@ class Recurrent(nn.Module):
     Differs: nothing in value. The input projection of all steps is one product. A cell that has a fused kernel in
     torch (RNN, LSTM, GRU) runs on it, both directions in one call, with packed sequences when there is padding, so
     it equals `torch.nn.RNN`, `LSTM`, `GRU` bit for bit at the same speed; other cells, and `trace`, run a loop of
-    `cell.step`. Unlike torch's, a sequence of length 0 is allowed: its output is zeros, its state the initial one.
+    `cell.step`. To pack, torch wants the lengths on the CPU: with `lengths` on a GPU each layer waits for them once,
+    and the fused cells do not run on `meta`, under `torch.export` or `torch.vmap`. Unlike torch's, a sequence of
+    length 0 is allowed: its output is zeros, its state the initial one.
 
     Args:
         make_cell: called with (input_dim, hidden_dim) for each layer and direction: a cell class such as `LSTM`, or
@@ -236,7 +238,8 @@ def _run_fused(
         start = [x.new_zeros(len(cells), len(x), cells[0].hidden_dim)] * cells[0].num_states  # (directions, B, H) each
     else:
         start = [torch.stack(parts).to(x.dtype) for parts in zip(*state, strict=True)]  # (directions, B, H) each
-    if lengths is None or int(lengths.min()) == x.shape[1]:
+    shortest = None if lengths is None else ends(lengths)
+    if lengths is None or (shortest is not None and shortest[0] == x.shape[1]):
         outputs, *final = kernel(x, _single(start), weights, *options, True)
     else:
         # Packing refuses length 0: such rows run one step, which is thrown away below.

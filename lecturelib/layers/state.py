@@ -57,6 +57,13 @@ def detach_state(state: State) -> State:
     return _map_tensors(state, torch.Tensor.detach)
 
 
+def in_precision_of(weight: Tensor, state: State) -> State:
+    """Bring a state's real numbers into the type of a model's weights, should autocast have made it and be gone."""
+    if torch.is_autocast_enabled(weight.device.type):
+        return state  # products find their own type
+    return _map_tensors(state, lambda tensor: tensor.to(weight.dtype) if tensor.is_floating_point() else tensor)
+
+
 def _map_tensors(state: Any, function: Any) -> Any:
     if isinstance(state, Tensor):
         return function(state)
@@ -64,6 +71,8 @@ def _map_tensors(state: Any, function: Any) -> Any:
         return replace(state, **{f.name: _map_tensors(getattr(state, f.name), function) for f in fields(state)})
     if isinstance(state, dict):
         return {key: _map_tensors(value, function) for key, value in state.items()}
+    if isinstance(state, tuple) and hasattr(state, "_fields"):  # a NamedTuple takes its fields one by one
+        return type(state)(*(_map_tensors(value, function) for value in state))
     if isinstance(state, tuple | list):
         return type(state)(_map_tensors(value, function) for value in state)
     return state

@@ -6,13 +6,13 @@ from typing import Literal, overload
 import torch
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import AdditiveAttention
+from lecturelib.layers.additive import AdditiveAttention
 from lecturelib.layers.cells import GRU
 from lecturelib.layers.checks import check_config, check_ids, check_lengths, check_tokens
 from lecturelib.layers.masks import padding_mask
 from lecturelib.layers.maxout import MaxoutOutput
 from lecturelib.layers.recurrent import Recurrent
-from lecturelib.layers.state import select_rows
+from lecturelib.layers.state import in_precision_of, select_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,6 +161,7 @@ class BahdanauSeq2Seq(nn.Module):
     def step(self, tokens: Tensor, state: BahdanauState) -> tuple[Tensor, BahdanauState]:
         """One target token a row: (B,) -> logits of the next (B, V), and the state after it."""
         check_ids(tokens, self.config.target_vocab_size)
+        state = in_precision_of(self.target_embedding.weight, state)
         embedded = self.dropout(self.target_embedding(tokens))  # (B, E)
         context, _, after = self._advance(embedded, state)
         return self.output(state.hidden, embedded, context), after

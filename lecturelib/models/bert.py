@@ -12,7 +12,7 @@ from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import Block, FeedForward, PostNorm, find_activation
 from lecturelib.layers.checks import check_config, check_heads, check_lengths, check_tokens
 from lecturelib.layers.masks import padding_mask
-from lecturelib.layers.positions import LearnedPositions
+from lecturelib.layers.positions.added import LearnedPositions
 
 EPS = 1e-12
 
@@ -43,11 +43,10 @@ BERT_LARGE = BERTConfig(vocab_size=30_522, max_len=512, d_model=1024, num_heads=
 
 
 class BERTOutput(NamedTuple):
-    """Every token in its context (B, T, D), the whole text from its first token (B, D), and weights if asked for."""
+    """Every token in its context (B, T, D), and the whole text from its first token (B, D)."""
 
     hidden: Tensor
     pooled: Tensor
-    weights: list[Tensor] | None = None
 
 
 class BERT(nn.Module):
@@ -78,23 +77,15 @@ class BERT(nn.Module):
         self.pooler = nn.Linear(d_model, d_model)
         self.apply(_initialise)
 
-    def forward(
-        self,
-        tokens: Tensor,
-        token_types: Tensor | None = None,
-        lengths: Tensor | None = None,
-        *,
-        need_weights: bool = False,
-    ) -> BERTOutput:
+    def forward(self, tokens: Tensor, token_types: Tensor | None = None, lengths: Tensor | None = None) -> BERTOutput:
         """Encode texts, or pairs of texts told apart by their token types.
 
         Args:
             tokens: (B, T), the first of each row being the one that is pooled
             token_types: (B, T) which of the texts a token belongs to; the first when left out
             lengths: (B,) real tokens in each row, the rest is padding; all of them when left out
-            need_weights: also give each layer's attention weights, (B, H, T, T)
 
-        Shapes: -> hidden (B, T, D), pooled (B, D), weights or None
+        Shapes: -> hidden (B, T, D), pooled (B, D)
         """
         self._check(tokens, token_types, lengths)
         where = torch.arange(tokens.shape[1], device=tokens.device)
@@ -102,14 +93,9 @@ class BERT(nn.Module):
         x = self.token_embedding(tokens) + self.type_embedding(types) + self.positions(where)  # (B, T, D)
         x = self.dropout(self.norm(x))
         mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])  # (B, 1, T)
-        all_weights: list[Tensor] | None = [] if need_weights else None
         for block in self.blocks:
-            if all_weights is None:
-                x = block(x, mask)
-            else:
-                x, weights = block(x, mask, need_weights=True)
-                all_weights.append(weights)
-        return BERTOutput(x, torch.tanh(self.pooler(x[:, 0])), all_weights)
+            x = block(x, mask)
+        return BERTOutput(x, torch.tanh(self.pooler(x[:, 0])))
 
     def _check(self, tokens: Tensor, token_types: Tensor | None, lengths: Tensor | None) -> None:
         check_tokens(tokens, self.config.vocab_size)
@@ -152,7 +138,7 @@ class BERTPretraining(nn.Module):
 
         Shapes: tokens (B, T) -> logits of the word at each place (B, T, V), and of "it follows", "it does not" (B, 2)
         """
-        hidden, pooled, _ = self.bert(tokens, token_types, lengths)
+        hidden, pooled = self.bert(tokens, token_types, lengths)
         return self.predict_tokens(hidden), self.next_sentence(pooled)
 
     def predict_tokens(self, hidden: Tensor) -> Tensor:

@@ -8,12 +8,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import MultiHeadAttention, masked_softmax
+from lecturelib.layers.attention import MultiHeadAttention, combine_masks, masked_softmax
 from lecturelib.layers.block import Block, FeedForward, PreNorm
 from lecturelib.layers.checks import check_config, check_heads
 from lecturelib.layers.initialisation import initialise, truncated_normal_
-from lecturelib.layers.patches import GridPositions, PatchEmbedding, Size, check_divisible, pair
-from lecturelib.layers.residual import LayerScale, StochasticDepth
+from lecturelib.layers.patches import PatchEmbedding, Size, check_divisible, pair
+from lecturelib.layers.positions.grid import GridPositions
+from lecturelib.layers.residual import StochasticDepth
 
 EPS = 1e-6
 
@@ -42,7 +43,7 @@ class CaiTConfig:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Rows and columns of patches in a picture of `image_size`."""
+        """Rows and columns of patches in an image of `image_size`."""
         height, width = pair(self.image_size)
         return height // self.patch_size, width // self.patch_size
 
@@ -55,50 +56,57 @@ CAIT_S36 = CaiTConfig(d_model=384, num_heads=8, num_layers=36, drop_path=0.2, la
 CAIT_M36 = CaiTConfig(d_model=768, num_heads=16, num_layers=36, drop_path=0.3, layer_scale=1e-6)
 
 
-class TalkingHeads(nn.Module):
-    """Let the heads mix their scores before the softmax, and their weights after it, with two small matrices.
+class LayerScale(nn.Module):
+    """Multiply each feature of a residual branch by a number of its own that starts near zero.
 
-    A part of `MultiHeadAttention`, put where a positions part would be: both decide how heads attend.
+    Paper: Touvron et al. 2021 [touvron2021cait], Section 2.
+    Differs: nothing.
+
+    Args:
+        d_model: width
+        start: what all numbers are at first; the paper's 1e-1 to 18 layers, 1e-5 to 24, 1e-6 beyond
+
+    Shapes: (..., D) -> (..., D)
+    """
+
+    def __init__(self, d_model: int, *, start: float) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((d_model,), start))
+
+    def forward(self, branch: Tensor) -> Tensor:
+        """The branch, feature by feature smaller."""
+        return branch * self.scale
+
+
+class TalkingHeads(MultiHeadAttention):
+    """Let the heads mix their scores before the softmax, and their weights after it, with two small matrices.
 
     Paper: Shazeer et al. 2020 [shazeer2020talking]; Touvron et al. 2021 [touvron2021cait], Section 4.1.
     Differs: the two mixings have biases, as in CaiT's code. A bias after the softmax gives every weight a share, so
     mixed weights need not sum to 1, and masked keys are kept out again after it.
 
     Args:
-        num_heads: rows and columns of the matrices
+        d_model: width of the queries and of the output
+        num_heads: rows and columns of the two matrices
     """
 
-    def __init__(self, num_heads: int) -> None:
-        super().__init__()
+    def __init__(self, d_model: int, num_heads: int) -> None:
+        super().__init__(d_model, num_heads)
         self.before = nn.Linear(num_heads, num_heads)
         self.after = nn.Linear(num_heads, num_heads)
 
-    def turn(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Queries and keys stay as they are."""
-        return heads
-
     def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        positions: Tensor,
-        *,
-        is_causal: bool,
-        dropout: float,
-        need_weights: bool,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+        self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, *, is_causal: bool, need_weights: bool
+    ) -> tuple[Tensor, Tensor]:
         """Attention whose (B, H, Tq, Tk) scores and weights are mixed over H; they are always stored."""
         if is_causal:
-            causal = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool, device=query.device).tril()
-            mask = causal if mask is None else causal & mask
-        scores = query * query.shape[-1] ** -0.5 @ key.transpose(-2, -1)  # (B, H, Tq, Tk)
+            causal = torch.ones(q.shape[-2], k.shape[-2], dtype=torch.bool, device=q.device).tril()
+            mask = combine_masks(causal, mask)
+        scores = q * q.shape[-1] ** -0.5 @ k.transpose(-2, -1)  # (B, H, Tq, Tk)
         weights = self._mix(self.after, masked_softmax(self._mix(self.before, scores), mask))
         if mask is not None:
             weights = weights.masked_fill(~mask, 0.0)
-        out = F.dropout(weights, dropout) @ value if dropout > 0 else weights @ value  # (B, H, Tq, Dh)
-        return (out, weights) if need_weights else out
+        return weights @ v, weights  # (B, H, Tq, Dh)
 
     @staticmethod
     def _mix(matrix: nn.Linear, heads: Tensor) -> Tensor:
@@ -125,7 +133,7 @@ class CaiT(nn.Module):
         self.class_token = nn.Parameter(torch.zeros(1, 1, d_model))
         self.blocks = nn.ModuleList(
             Block(
-                MultiHeadAttention(d_model, config.num_heads, positions=TalkingHeads(config.num_heads)),
+                TalkingHeads(d_model, config.num_heads),
                 FeedForward(d_model, d_ff, activation=F.gelu),
                 partial(_wiring, d_model, config.layer_scale, config.drop_path),
             )
@@ -145,25 +153,19 @@ class CaiT(nn.Module):
         truncated_normal_(self.class_token)
         truncated_normal_(self.positions.weight)
 
-    def forward(self, images: Tensor, *, need_weights: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
-        """Logits of the classes, and what the class token attended to when asked for.
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits of the classes. (What the class token attends to are the weights of `class_blocks`, its own last.)
 
-        Shapes: images (B, channels, height, width) -> (B, classes), or a pair with each class layer's weights
-        (B, H, 1, N + 1), the class token's own being the last
+        Shapes: images (B, channels, height, width) -> (B, classes)
         """
         grid = self.patches(images)  # (B, rows, columns, D)
         x = grid.flatten(1, 2) + self.positions((grid.shape[1], grid.shape[2]))  # (B, N, D)
         for block in self.blocks:
             x = block(x)
-        token, all_weights = self.class_token.repeat(len(images), 1, 1), []  # (B, 1, D)
+        token = self.class_token.repeat(len(images), 1, 1)  # (B, 1, D)
         for block in self.class_blocks:
-            if need_weights:
-                token, weights = block(token, memory=x, need_weights=True)
-                all_weights.append(weights)
-            else:
-                token = block(token, memory=x)
-        logits = self.head(self.norm(token[:, 0]))
-        return (logits, all_weights) if need_weights else logits
+            token = block(token, memory=x)
+        return self.head(self.norm(token[:, 0]))
 
     def set_image_size(self, image_size: Size) -> Self:
         """Interpolate the positions to another size once and for all, for fine-tuning there, and return self."""

@@ -9,7 +9,7 @@ from lecturelib.layers.cells import GRU
 from lecturelib.layers.checks import check_config, check_ids, check_lengths, check_tokens
 from lecturelib.layers.maxout import MaxoutOutput
 from lecturelib.layers.recurrent import Recurrent, RecurrentState
-from lecturelib.layers.state import select_rows
+from lecturelib.layers.state import in_precision_of, select_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +97,7 @@ class ChoSeq2Seq(nn.Module):
     def step(self, tokens: Tensor, state: ChoState) -> tuple[Tensor, ChoState]:
         """One target token a row: (B,) -> logits of the next (B, V), and the state after it."""
         check_ids(tokens, self.config.target_vocab_size)
+        state = in_precision_of(self.target_embedding.weight, state)
         logits, state = self._decode(tokens.unsqueeze(1), state)
         return logits.squeeze(1), state
 

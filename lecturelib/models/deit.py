@@ -51,7 +51,7 @@ class DeiT(nn.Module):
         Shapes: images (B, channels, height, width) -> (B, classes)
         """
         if self.distillation_head is None:
-            return self.head(self.encoder(images)[0][:, 0])
+            return self.head(self.encoder(images)[:, 0])
         by_label, by_teacher = self.both_heads(images)
         return (by_label + by_teacher) / 2
 
@@ -62,7 +62,7 @@ class DeiT(nn.Module):
         """
         if self.distillation_head is None:
             raise ValueError("this DeiT has no distillation token; build it with DeiT.distilled(config)")
-        tokens, _ = self.encoder(images)
+        tokens = self.encoder(images)
         return self.head(tokens[:, 0]), self.distillation_head(tokens[:, 1])
 
     def set_image_size(self, image_size: Size) -> Self:
@@ -80,7 +80,7 @@ def hard_distillation_loss(student: tuple[Tensor, Tensor], teacher: Tensor, targ
 
     Args:
         student: logits by label and by teacher, as `DeiT.both_heads` gives them, (B, classes) each
-        teacher: the teacher's logits on the same pictures, (B, classes)
+        teacher: the teacher's logits on the same images, (B, classes)
         targets: (B,) classes, or (B, classes) probabilities
     """
     by_label, by_teacher = _checked(student, teacher)
@@ -97,7 +97,7 @@ def soft_distillation_loss(
 
     Args:
         student: logits by label and by teacher, as `DeiT.both_heads` gives them, (B, classes) each
-        teacher: the teacher's logits on the same pictures, (B, classes)
+        teacher: the teacher's logits on the same images, (B, classes)
         targets: (B,) classes, or (B, classes) probabilities
         temperature: what both logits are divided by; the divergence is multiplied by its square, which keeps the size
             of its gradient

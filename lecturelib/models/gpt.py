@@ -3,18 +3,16 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, overload
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import AttentionPositions, MultiHeadAttention
-from lecturelib.layers.block import WIRINGS, Block, FeedForward
-from lecturelib.layers.cache import KeyValueCache
+from lecturelib.layers.block import GELU_TANH, WIRINGS, Block, FeedForward
+from lecturelib.layers.cache import KeyValueCache, align_right
 from lecturelib.layers.checks import check_config, check_heads, check_lengths, check_tokens
-from lecturelib.layers.one_token import OneTokenBlocks
-from lecturelib.layers.positions import LearnedPositions
+from lecturelib.layers.positions.added import LearnedPositions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,18 +41,6 @@ GPT2_SMALL = GPTConfig(vocab_size=50_257, max_len=1024, d_model=768, num_heads=1
 GPT2_MEDIUM = GPTConfig(vocab_size=50_257, max_len=1024, d_model=1024, num_heads=16, num_layers=24)
 GPT2_LARGE = GPTConfig(vocab_size=50_257, max_len=1024, d_model=1280, num_heads=20, num_layers=36)
 GPT2_XL = GPTConfig(vocab_size=50_257, max_len=1024, d_model=1600, num_heads=25, num_layers=48)
-
-
-@dataclass(frozen=True)
-class GPTState:
-    """The keys and values of the tokens read so far, and the blocks prepared to read one more at a time."""
-
-    cache: KeyValueCache
-    one_token: OneTokenBlocks | None = None
-
-    def select(self, index: Tensor) -> "GPTState":
-        """Take the rows `index` of the batch."""
-        return GPTState(self.cache.select(index), self.one_token)
 
 
 class GPT(nn.Module):
@@ -90,7 +76,7 @@ class GPT(nn.Module):
                 MultiHeadAttention(
                     d_model, config.num_heads, dropout=config.dropout, positions=positions if in_attention else None
                 ),
-                FeedForward(d_model, config.d_ff or 4 * d_model, activation=partial(F.gelu, approximate="tanh")),
+                FeedForward(d_model, config.d_ff or 4 * d_model, activation=GELU_TANH),
                 partial(wiring, d_model, dropout=config.dropout),
             )
             for _ in range(config.num_layers)
@@ -111,29 +97,17 @@ class GPT(nn.Module):
         """The longest text it can read: the length of a learned position table, else no limit."""
         return self.positions.max_len if isinstance(self.positions, LearnedPositions) else None
 
-    @overload
-    def forward(self, tokens: Tensor, *, need_weights: Literal[False] = False) -> Tensor: ...
-
-    @overload
-    def forward(self, tokens: Tensor, *, need_weights: Literal[True]) -> tuple[Tensor, list[Tensor]]: ...
-
-    def forward(self, tokens: Tensor, *, need_weights: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+    def forward(self, tokens: Tensor) -> Tensor:
         """Logits of the next token at every position; padding after a text changes nothing before it.
 
-        Shapes: tokens (B, T) -> (B, T, V), or a pair with each layer's attention weights (B, H, T, T)
+        Shapes: tokens (B, T) -> (B, T, V)
         """
-        if not need_weights:
-            return self.head(self.features(tokens))
-        x = self._embed(tokens, None)
-        all_weights = []
-        for block in self.blocks:
-            x, weights = block(x, is_causal=True, need_weights=True)
-            all_weights.append(weights)
-        return self.head(self.final_norm(x)), all_weights
+        return self.head(self.features(tokens))
 
     def features(self, tokens: Tensor) -> Tensor:
         """The last layer's output, for a head of your own: (B, T) -> (B, T, D)."""
-        x = self._embed(tokens, None)
+        self._check(tokens)
+        x = self._embed(tokens, torch.arange(tokens.shape[1], device=tokens.device))
         for block in self.blocks:
             x = block(x, is_causal=True)
         return self.final_norm(x)
@@ -143,7 +117,7 @@ class GPT(nn.Module):
         return F.linear(x, self.token_embedding.weight)
 
     @torch.no_grad()
-    def start(self, prompt: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, GPTState]:
+    def start(self, prompt: Tensor, lengths: Tensor | None = None) -> tuple[Tensor, KeyValueCache]:
         """Read the prompts at once; give the logits of what follows each, and the state to go on from.
 
         Args:
@@ -152,58 +126,39 @@ class GPT(nn.Module):
 
         Shapes: -> (B, V), state
         """
-        self._check(prompt)
-        batch, length = prompt.shape
-        if length == 0:
+        if prompt.shape[-1] == 0:
             raise ValueError("the prompt is empty; start from at least one token, such as a begin-of-text symbol")
+        absent = None
         if lengths is not None:
-            check_lengths(lengths, batch, length)
-            if batch and int(lengths.min()) < 1:
-                raise ValueError(f"every prompt needs at least one token, got lengths {lengths.tolist()}")
-        config = self.config
-        empty = KeyValueCache(
-            config.num_layers, config.num_heads, config.d_model // config.num_heads, max_len=self.max_len
-        )
-        x, cache = self._read(prompt, empty)
-        if lengths is None:
-            return self.head(x[:, -1]), GPTState(cache, OneTokenBlocks.prepare(self.blocks))
-        last = x[torch.arange(batch, device=x.device), lengths - 1]  # (B, D)
-        return self.head(last), GPTState(cache.with_lengths(lengths))
+            check_tokens(prompt, self.config.vocab_size)
+            check_lengths(lengths, *prompt.shape, shortest=1)
+            prompt, absent = align_right(prompt, lengths)
+        return self._read(prompt, KeyValueCache(max_len=self.max_len, absent=absent))
 
     @torch.no_grad()
-    def step(self, tokens: Tensor, state: GPTState) -> tuple[Tensor, GPTState]:
+    def step(self, tokens: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
         """Read one more token in every row.
 
         Shapes: tokens (B,) -> logits of the next one (B, V), state
         """
         if tokens.dim() != 1:
             raise ValueError(f"tokens must be (batch,) token ids, one for each row, got {tuple(tokens.shape)}")
-        one_token = None if torch.is_autocast_enabled(tokens.device.type) or self.training else state.one_token
-        if one_token is None:
-            x, cache = self._read(tokens[:, None], state.cache)
-            return self.head(x[:, -1]), GPTState(cache)
-        cache = state.cache.advance(1, tokens.shape[0], like=self.token_embedding.weight)
-        x = self._embed(tokens[:, None], cache.positions).squeeze(1)  # (B, D)
-        return self.head(self.final_norm(one_token.read(x, cache))), GPTState(cache, one_token)
+        return self._read(tokens[:, None], state)
 
     def _read(self, tokens: Tensor, cache: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
-        """Run new tokens (B, T) through the blocks, after those in the cache; -> (B, T, D) and the longer cache."""
-        batch, length = tokens.shape
-        is_first = cache.length == 0
-        cache = cache.advance(length, batch, like=self.token_embedding.weight)
-        mask = None if is_first else cache.mask()
-        x = self._embed(tokens, cache.positions)
-        for layer, block in enumerate(self.blocks):
-            x = block(x, mask, is_causal=is_first, cache=cache[layer])
-        return self.final_norm(x), cache
-
-    def _embed(self, tokens: Tensor, where: Tensor | None) -> Tensor:
+        """Run new tokens (B, T) through the blocks, after those in the cache; -> logits of what follows (B, V)."""
         self._check(tokens)
+        cache = cache.extend(tokens.shape[1], len(tokens))
+        x, mask = self._embed(tokens, cache.positions(tokens.device)), cache.mask(tokens.device)
+        for layer, block in enumerate(self.blocks):
+            x = block(x, mask, cache=cache[layer])
+        return self.head(self.final_norm(x[:, -1])), cache
+
+    def _embed(self, tokens: Tensor, where: Tensor) -> Tensor:
         x = self.token_embedding(tokens)  # (B, T, D)
         if self.positions is not None:
-            where = torch.arange(tokens.shape[1], device=tokens.device) if where is None else where
             x = x + self.positions(where).to(x.dtype)
-        return self.dropout(x) if self.training else x
+        return self.dropout(x)
 
     def _check(self, tokens: Tensor) -> None:
         check_tokens(tokens, self.config.vocab_size)

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.dot_product import dot_product_attention
+from lecturelib.layers.attention import Attention, dot_product_attention
 
 
 class NormedLinear(nn.Module):
@@ -29,7 +29,7 @@ class NormedLinear(nn.Module):
         return self.norm(x.flatten(0, 1)).view_as(x)  # (B, T, d_out)
 
 
-class LeViTAttention(nn.Module):
+class LeViTAttention(Attention):
     """Attention over a grid, with a learned bias for every distance, and queries that may be fewer than the keys.
 
     Distance is (|rows apart|, |columns apart|): left and right are alike. With `stride` 2 every other patch of every
@@ -88,7 +88,11 @@ class LeViTAttention(nn.Module):
             )
         asking = x.unflatten(1, self.grid)[:, :: self.stride, :: self.stride].flatten(1, 2)  # (B, Tq, D)
         q, k, v = self._split(self.query_proj(asking)), self._split(self.key_proj(x)), self._split(self.value_proj(x))
-        heads = dot_product_attention(q, k, v, self.bias_table[:, self.index][None])  # (B, H, Tq, value_dim)
+        bias = self.bias_table[:, self.index][None]  # (1, H, Tq, Tk)
+        heads = dot_product_attention(q, k, v, bias, need_weights=bool(self.watchers))  # (B, H, Tq, value_dim)
+        if isinstance(heads, tuple):
+            heads, weights = heads
+            self.show(weights)
         return self.out_proj(F.hardswish(heads.transpose(1, 2).flatten(2)))  # (B, Tq, d_out)
 
     def _split(self, x: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from lecturelib.layers.attention import masked_softmax
 from lecturelib.layers.cells import LSTM
 from lecturelib.layers.checks import check_config, check_ids, check_lengths, check_tokens
 from lecturelib.layers.recurrent import Recurrent, RecurrentState
-from lecturelib.layers.state import select_rows
+from lecturelib.layers.state import in_precision_of, select_rows
 
 
 class DotScore(nn.Module):
@@ -263,6 +263,7 @@ class LuongSeq2Seq(nn.Module):
     def step(self, tokens: Tensor, state: LuongState) -> tuple[Tensor, LuongState]:
         """One target token a row: (B,) -> logits of the next (B, V), and the state after it."""
         check_ids(tokens, self.config.target_vocab_size)
+        state = in_precision_of(self.target_embedding.weight, state)
         _, state = self._advance(self.dropout(self.target_embedding(tokens)), state)
         return self.output(self.dropout(state.attentional)), state
 
@@ -272,6 +273,6 @@ class LuongSeq2Seq(nn.Module):
         outputs, hidden = self.decoder(fed, state=state.hidden)
         query = outputs.squeeze(1)  # (B, D)
         weights = self.alignment(self.score(query, state.keys), query, state.time, state.lengths)
-        context = (weights.unsqueeze(1) @ state.values).squeeze(1)  # (B, D)
+        context = (weights.unsqueeze(1).to(state.values.dtype) @ state.values).squeeze(1)  # (B, D)
         attentional = self.combine(torch.cat([context, query], dim=-1)).tanh()
         return weights, replace(state, hidden=hidden, attentional=attentional, time=state.time + 1)

@@ -6,12 +6,12 @@ from typing import Literal, overload
 import torch
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import AdditiveAttention
+from lecturelib.layers.additive import AdditiveAttention
 from lecturelib.layers.cells import LSTM
 from lecturelib.layers.checks import check_config, check_ids, check_lengths, check_tokens
 from lecturelib.layers.masks import padding_mask
 from lecturelib.layers.recurrent import Recurrent
-from lecturelib.layers.state import select_rows
+from lecturelib.layers.state import in_precision_of, select_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +145,7 @@ class PointerGenerator(nn.Module):
     def step(self, tokens: Tensor, state: PointerState) -> tuple[Tensor, PointerState]:
         """One target word a row: (B,) -> log-probabilities of the next (B, V + max_oov), and the state after it."""
         check_ids(tokens, self._num_words)
+        state = in_precision_of(self.embedding.weight, state)
         embedded = self._embed(tokens)  # (B, E)
         feature, weights, after = self._advance(embedded, state)
         logits = self._mix(feature.unsqueeze(1), embedded.unsqueeze(1), weights.unsqueeze(1), state.source)

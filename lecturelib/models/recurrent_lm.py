@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from lecturelib.layers.cells_searched import CELLS
 from lecturelib.layers.checks import check_config, check_ids, check_lengths, check_tokens
 from lecturelib.layers.recurrent import Recurrent, RecurrentState
-from lecturelib.layers.state import select_rows
+from lecturelib.layers.state import in_precision_of, select_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,5 +100,6 @@ class RecurrentLM(nn.Module):
     def step(self, tokens: Tensor, state: RecurrentLMState) -> tuple[Tensor, RecurrentLMState]:
         """One token a row: (B,) -> logits of the next (B, V), and the state after it."""
         check_ids(tokens, self.config.vocab_size)
+        state = in_precision_of(self.embedding.weight, state)
         logits, state = self.read(tokens.unsqueeze(1), state)
         return logits.squeeze(1), state

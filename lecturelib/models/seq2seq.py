@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from lecturelib.layers.cells import LSTM
 from lecturelib.layers.checks import check_config, check_ids, check_lengths, check_tokens
 from lecturelib.layers.recurrent import Recurrent, RecurrentState, reverse_sequences
-from lecturelib.layers.state import select_rows
+from lecturelib.layers.state import in_precision_of, select_rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +86,7 @@ class Seq2Seq(nn.Module):
     def step(self, tokens: Tensor, state: Seq2SeqState) -> tuple[Tensor, Seq2SeqState]:
         """One target token a row: (B,) -> logits of the next (B, V), and the state after it."""
         check_ids(tokens, self.config.target_vocab_size)
+        state = in_precision_of(self.target_embedding.weight, state)
         embedded = self.dropout(self.target_embedding(tokens)).unsqueeze(1)  # (B, 1, D)
         outputs, hidden = self.decoder(embedded, state=state.hidden)
         return self.output(self.dropout(outputs.squeeze(1))), Seq2SeqState(hidden=hidden)

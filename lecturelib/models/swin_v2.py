@@ -1,6 +1,8 @@
 """Swin V2: Swin, changed so that it stays calm when deep and carries over to larger windows."""
 
 import math
+from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,13 +10,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.attention_positions import attend_with_bias
+from lecturelib.layers.attention import AttentionPositions, MultiHeadAttention
 from lecturelib.layers.block import Block, FeedForward, Wiring, find_activation
 from lecturelib.layers.initialisation import initialise
 from lecturelib.layers.patches import PatchEmbedding, check_images, pad_to_patches
+from lecturelib.layers.positions.window import relative_index
 from lecturelib.layers.residual import StochasticDepth, depth_rates
-from lecturelib.layers.windows import Stage, Window, WindowAttention, join_neighbours, relative_index
+from lecturelib.layers.windows import Window, WindowAttention, join_neighbours
 from lecturelib.models.swin import SwinConfig
 
 
@@ -43,7 +45,7 @@ SWIN_V2_SMALL = SwinV2Config(d_model=96, num_layers=(2, 2, 18, 2), num_heads=(3,
 SWIN_V2_BASE = SwinV2Config(d_model=128, num_layers=(2, 2, 18, 2), num_heads=(4, 8, 16, 32), drop_path=0.5)
 
 
-class CosineWindowBias(nn.Module):
+class CosineWindowBias(AttentionPositions):
     """Score by the cosine of query and key, times a learned sharpness, plus a smooth function of their offset.
 
     The offset enters on a logarithmic scale, and a small net turns it into a bias between 0 and 16 for each head: so it
@@ -76,27 +78,14 @@ class CosineWindowBias(nn.Module):
         return table[self.index.flatten()].unflatten(0, self.index.shape).permute(2, 0, 1)  # (H, T, T)
 
     def turn(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Queries and keys of length 1, whose dot product is the cosine."""
-        return F.normalize(heads, dim=-1)
-
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        positions: Tensor,
-        *,
-        is_causal: bool,
-        dropout: float,
-        need_weights: bool,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Attention within a window, with sharpened cosines and the bias."""
+        """Queries and keys of one length, whose dot product, divided by sqrt(Dh), is the sharpened cosine."""
         sharpness = self.log_sharpness.clamp(max=math.log(100.0)).exp()  # (H, 1, 1)
-        query = query * (sharpness * math.sqrt(query.shape[-1])).to(query.dtype)  # attention divides by the root again
-        return attend_with_bias(
-            query, key, value, mask, self.bias(), is_causal=is_causal, dropout=dropout, need_weights=need_weights
-        )
+        length = (sharpness * math.sqrt(heads.shape[-1])).sqrt()
+        return F.normalize(heads, dim=-1) * length.to(heads.dtype)
+
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        """The same for all queries and keys."""
+        return self.bias()
 
 
 def log_offsets(window: Window, pretrained_window: int = 0) -> Tensor:
@@ -122,18 +111,9 @@ class ResPostNorm(Wiring):
     Differs: nothing.
     """
 
-    def enter(self, x: Tensor) -> Tensor:
-        """The stream as it is."""
-        return x
-
     def join(self, x: Tensor, out: Tensor) -> Tensor:
         """The stream plus the normalised output."""
         return x + self.through_branch(self.norm(out))
-
-    @staticmethod
-    def final_norm(d_model: int, *, eps: float = 1e-5) -> nn.Module:
-        """A norm, because the stream is a sum that was never normalised."""
-        return nn.LayerNorm(d_model, eps=eps)
 
 
 class PatchMerging(nn.Module):
@@ -156,12 +136,12 @@ class PatchMerging(nn.Module):
 
 
 class SwinV2(nn.Module):
-    """Classify pictures by the mean of the last stage's patches.
+    """Classify images by the mean of the last stage's patches.
 
     Paper: Liu et al. 2022 [liu2022swin], Section 3.
-    Differs: the extra norms that the paper's largest models have every few layers are left out. Pictures may have any
+    Differs: the extra norms that the paper's largest models have every few layers are left out. Images may have any
     height and width: what patches, windows and merging do not cover is padded with zeros. An axis that fits in one
-    window at `image_size` is not shifted in larger pictures either, as in the authors' code.
+    window at `image_size` is not shifted in larger images either, as in the authors' code.
     """
 
     def __init__(self, config: SwinV2Config) -> None:
@@ -170,48 +150,40 @@ class SwinV2(nn.Module):
         rates = iter(depth_rates(config.drop_path, sum(config.num_layers)))
         self.patches = PatchEmbedding(config.num_channels, config.d_model, config.patch_size)
         self.patch_norm = nn.LayerNorm(config.d_model)
-        self.stages = nn.ModuleList(
-            Stage(
-                PatchMerging(config.width(stage - 1)) if stage else None,
-                [_block(config, stage, shifted=layer % 2 == 1, rate=next(rates)) for layer in range(depth)],
-            )
-            for stage, depth in enumerate(config.num_layers)
-        )
+        self.stages = nn.Sequential(*(_stage(config, stage, rates) for stage in range(len(config.num_layers))))
         last = config.width(len(config.num_layers) - 1)
         self.norm = nn.LayerNorm(last)
         self.head = nn.Linear(last, config.num_classes)
         self.apply(initialise)
 
-    def forward(self, images: Tensor, *, need_weights: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
-        """Logits of the classes, and each block's weights when asked for.
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits of the classes.
 
-        Shapes: images (B, channels, height, width) -> (B, classes), or a pair with weights (B · windows, H, T, T)
+        Shapes: images (B, channels, height, width) -> (B, classes)
         """
         check_images(images, self.config.num_channels)
         x = self.patch_norm(self.patches(pad_to_patches(images, self.config.patch_size)))  # (B, rows, columns, D)
-        all_weights: list[Tensor] = []
-        for stage in self.stages:
-            x, weights = stage(x, need_weights=need_weights)
-            all_weights += weights
-        logits = self.head(self.norm(x).mean(dim=(1, 2)))
-        return (logits, all_weights) if need_weights else logits
+        x = self.stages(x)  # (B, rows / 2 ** (stages - 1), columns / 2 ** (stages - 1), D · 2 ** (stages - 1))
+        return self.head(self.norm(x).mean(dim=(1, 2)))
 
 
-def _block(config: SwinV2Config, stage: int, *, shifted: bool, rate: float) -> Block:
+def _stage(config: SwinV2Config, stage: int, rates: Iterator[float]) -> nn.Sequential:
+    merging = PatchMerging(config.width(stage - 1)) if stage else nn.Identity()
+    blocks = [_block(config, stage, layer, next(rates)) for layer in range(config.num_layers[stage])]
+    return nn.Sequential(OrderedDict(merging=merging, blocks=nn.Sequential(*blocks)))
+
+
+def _block(config: SwinV2Config, stage: int, layer: int, drop_path: float) -> Block:
     width, num_heads, window = config.width(stage), config.num_heads[stage], config.stage_window(stage)
     pretrained = config.pretrained_window[stage] if config.pretrained_window else 0
     attention = MultiHeadAttention(
         width, num_heads, positions=CosineWindowBias(num_heads, window, pretrained_window=pretrained)
     )
     attention.key_proj = nn.Linear(width, width, bias=False)  # V2's keys have no bias
-    fits = [side <= config.window for side in config.stage_grid(stage)]  # in one window, in a picture of image_size
-    shift = (0 if fits[0] else window[0] // 2, 0 if fits[1] else window[1] // 2) if shifted else (0, 0)
+    fits = [side <= config.window for side in config.stage_grid(stage)]  # in one window, in an image of image_size
+    shift = (0 if fits[0] else window[0] // 2, 0 if fits[1] else window[1] // 2) if layer % 2 else (0, 0)
     return Block(
         WindowAttention(attention, window, shift),
         FeedForward(width, int(config.mlp_ratio * width), activation=find_activation(config.activation)),
-        partial(_wiring, width, rate),
+        partial(ResPostNorm, width, branch=StochasticDepth(drop_path)),
     )
-
-
-def _wiring(d_model: int, rate: float) -> ResPostNorm:
-    return ResPostNorm(d_model, branch=StochasticDepth(rate) if rate else None)

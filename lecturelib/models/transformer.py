@@ -3,18 +3,18 @@
 import math
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, NamedTuple, overload
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.block import WIRINGS, Block, DecoderBlock, DecoderWeights, FeedForward
+from lecturelib.layers.block import WIRINGS, Block, FeedForward
 from lecturelib.layers.cache import KeyValueCache
 from lecturelib.layers.checks import check_config, check_heads, check_ids, check_lengths, check_tokens
+from lecturelib.layers.decoder_block import DecoderBlock
 from lecturelib.layers.masks import padding_mask
-from lecturelib.layers.positions import LearnedPositions, SinusoidalPositions
+from lecturelib.layers.positions.added import LearnedPositions, SinusoidalPositions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,45 +41,18 @@ TRANSFORMER_BASE = TransformerConfig(vocab_size=37_000)
 TRANSFORMER_BIG = replace(TRANSFORMER_BASE, d_model=1024, num_heads=16, d_ff=4096, dropout=0.3)
 
 
-class TransformerWeights(NamedTuple):
-    """Attention weights, layer by layer: encoder (B, H, S, S), decoder (B, H, T, T), decoder to source (B, H, T, S)."""
-
-    encoder: list[Tensor]
-    decoder: list[Tensor]
-    cross: list[Tensor]
-
-
-@dataclass(frozen=True)
-class Memory:
-    """The source as the decoder's layers read it: keys and values, projected once.
-
-    Beams of one sentence read the same source, so a search that only reorders them leaves these tensors as they are;
-    `rows` says which source each row has.
-    """
-
-    layers: list[tuple[Tensor, Tensor]]  # (B, H, S, Dh) each
-    mask: Tensor | None  # (B, 1, S)
-    rows: Tensor  # (B,)
-
-    def select(self, index: Tensor) -> "Memory":
-        """Take the rows `index`, without copying when the same sources stay in the same places."""
-        rows = self.rows.index_select(0, index)
-        if torch.equal(rows, self.rows):
-            return self
-        layers = [(keys.index_select(0, index), values.index_select(0, index)) for keys, values in self.layers]
-        return Memory(layers, None if self.mask is None else self.mask.index_select(0, index), rows)
-
-
 @dataclass(frozen=True)
 class TransformerState:
-    """What the decoder knows of the source, and of the target so far."""
+    """The source as the encoder gave it, and what the decoder has read of the target."""
 
-    memory: Memory
+    memory: Tensor  # (B, S, D)
+    mask: Tensor | None  # (B, 1, S)
     cache: KeyValueCache
 
     def select(self, index: Tensor) -> "TransformerState":
         """Take the rows `index` of the batch."""
-        return TransformerState(self.memory.select(index), self.cache.select(index))
+        mask = None if self.mask is None else self.mask.index_select(0, index)
+        return TransformerState(self.memory.index_select(0, index), mask, self.cache.select(index))
 
 
 class Transformer(nn.Module):
@@ -121,24 +94,7 @@ class Transformer(nn.Module):
                 nn.init.xavier_uniform_(module.weight)
                 nn.init.zeros_(module.bias)
 
-    @overload
-    def forward(
-        self,
-        source: Tensor,
-        source_lengths: Tensor | None,
-        target_in: Tensor,
-        *,
-        need_weights: Literal[False] = False,
-    ) -> Tensor: ...
-
-    @overload
-    def forward(
-        self, source: Tensor, source_lengths: Tensor | None, target_in: Tensor, *, need_weights: Literal[True]
-    ) -> tuple[Tensor, TransformerWeights]: ...
-
-    def forward(
-        self, source: Tensor, source_lengths: Tensor | None, target_in: Tensor, *, need_weights: bool = False
-    ) -> Tensor | tuple[Tensor, TransformerWeights]:
+    def forward(self, source: Tensor, source_lengths: Tensor | None, target_in: Tensor) -> Tensor:
         """Score every next target token at once, given the right ones before it (teacher forcing).
 
         Args:
@@ -146,36 +102,24 @@ class Transformer(nn.Module):
             source_lengths: (B,) real tokens in each source; all of them when None
             target_in: (B, T) target shifted right; padding at its end changes nothing before it
 
-        Shapes: -> (B, T, V), or a pair with all attention weights
+        Shapes: -> (B, T, V)
         """
         mask = self._source_mask(source, source_lengths)  # (B, 1, S)
         self._check(target_in, "target_in", batch=len(source))
-        weights = TransformerWeights([], [], []) if need_weights else None
-        memory = self._encode(source, mask, weights)
-        x = self._embed(target_in)
+        memory = self._encode(source, mask)
+        x = self._embed(target_in, torch.arange(target_in.shape[1], device=target_in.device))
         for block in self.decoder:
-            if weights is None:
-                x = block(x, memory, memory_mask=mask, is_causal=True)
-            else:
-                x, seen = block(x, memory, memory_mask=mask, is_causal=True, need_weights=True)
-                assert isinstance(seen, DecoderWeights)
-                weights.decoder.append(seen.target)
-                weights.cross.append(seen.source)
-        logits = self.head(self.decoder_norm(x))
-        return logits if weights is None else (logits, weights)
+            x = block(x, memory, memory_mask=mask, is_causal=True)
+        return self.head(self.decoder_norm(x))
 
     def encode(self, source: Tensor, source_lengths: Tensor | None = None) -> Tensor:
         """The encoder alone: every source token in its context, (B, S) -> (B, S, D)."""
         return self._encode(source, self._source_mask(source, source_lengths))
 
-    def _encode(self, source: Tensor, mask: Tensor | None, weights: TransformerWeights | None = None) -> Tensor:
-        x = self._embed(source)
+    def _encode(self, source: Tensor, mask: Tensor | None) -> Tensor:
+        x = self._embed(source, torch.arange(source.shape[1], device=source.device))
         for block in self.encoder:
-            if weights is None:
-                x = block(x, mask)
-            else:
-                x, seen = block(x, mask, need_weights=True)
-                weights.encoder.append(seen)
+            x = block(x, mask)
         return self.encoder_norm(x)
 
     def _source_mask(self, source: Tensor, source_lengths: Tensor | None) -> Tensor | None:
@@ -196,12 +140,8 @@ class Transformer(nn.Module):
         Shapes: source (B, S), source_lengths (B,) -> state
         """
         mask = self._source_mask(source, source_lengths)
-        memory = self._encode(source, mask)
-        layers = [block.cross.project_memory(memory) for block in self.decoder if isinstance(block, DecoderBlock)]
-        config = self.config
         max_len = self.positions.max_len if isinstance(self.positions, LearnedPositions) else None
-        cache = KeyValueCache(config.num_layers, config.num_heads, config.d_model // config.num_heads, max_len=max_len)
-        return TransformerState(Memory(layers, mask, torch.arange(len(source), device=source.device)), cache)
+        return TransformerState(self._encode(source, mask), mask, KeyValueCache(max_len=max_len))
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: TransformerState) -> tuple[Tensor, TransformerState]:
@@ -209,19 +149,17 @@ class Transformer(nn.Module):
 
         Shapes: tokens (B,) -> logits of the next one (B, V), state
         """
-        rows = len(state.memory.rows)
+        rows = len(state.memory)
         if tokens.shape != (rows,):
             raise ValueError(f"tokens must be ({rows},) token ids, one for each row, got {tuple(tokens.shape)}")
         check_ids(tokens, self.config.vocab_size)
-        cache = state.cache.advance(1, rows, like=self.embedding.weight)
-        x = self._embed(tokens[:, None], cache.positions)  # (B, 1, D)
+        cache = state.cache.extend(1, rows)
+        x = self._embed(tokens[:, None], cache.positions(tokens.device))  # (B, 1, D)
         for layer, block in enumerate(self.decoder):
-            assert isinstance(block, DecoderBlock)
-            x = block.step(x, state.memory.layers[layer], state.memory.mask, cache=cache[layer])
-        return self.head(self.decoder_norm(x[:, 0])), TransformerState(state.memory, cache)
+            x = block(x, state.memory, memory_mask=state.mask, cache=cache[layer])
+        return self.head(self.decoder_norm(x[:, 0])), replace(state, cache=cache)
 
-    def _embed(self, tokens: Tensor, where: Tensor | None = None) -> Tensor:
-        where = torch.arange(tokens.shape[1], device=tokens.device) if where is None else where
+    def _embed(self, tokens: Tensor, where: Tensor) -> Tensor:
         x = self.embedding(tokens) * math.sqrt(self.config.d_model)
         return self.dropout(x + self.positions(where).to(x.dtype))  # (B, T, D)
 

@@ -3,18 +3,18 @@
 import math
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, overload
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.attention_positions import attend_with_bias
+from lecturelib.layers.attention import AttentionPositions, MultiHeadAttention
 from lecturelib.layers.block import Block, FeedForward, PostNorm
+from lecturelib.layers.cache import align_right
 from lecturelib.layers.checks import check_config, check_heads, check_lengths, check_tokens
 from lecturelib.layers.masks import causal_mask
-from lecturelib.layers.positions import SinusoidalPositions
+from lecturelib.layers.positions.added import SinusoidalPositions
+from lecturelib.layers.positions.relative import query_positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +41,8 @@ TRANSFORMER_XL_ENWIK8 = TransformerXLConfig(
 )
 
 
-class DistancePositions(nn.Module):
-    """Score content and distance apart: (q + u) · k_j + (q + v) · W R_{i-j}, with R the sinusoid of the distance.
+class DistancePositions(AttentionPositions):
+    """Score content and distance apart: q · k_j + u · k_j + (q + v) · W R_{i-j}, with R the sinusoid of the distance.
 
     Paper: Dai et al. 2019 [dai2019transformer], Section 3.3; u, v and W_{k,R} there are `content_bias`,
     `distance_bias` and `distance_proj` here.
@@ -61,34 +61,15 @@ class DistancePositions(nn.Module):
         self.content_bias = nn.Parameter(torch.zeros(num_heads, 1, self.head_dim))
         self.distance_bias = nn.Parameter(torch.zeros(num_heads, 1, self.head_dim))
 
-    def turn(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Queries and keys stay as they are."""
-        return heads
-
-    def attend(
-        self,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        positions: Tensor,
-        *,
-        is_causal: bool,
-        dropout: float,
-        need_weights: bool,
-    ) -> Tensor | tuple[Tensor, Tensor]:
-        """Attention with both terms; keys after the query count as distance 0, a causal mask hides them anyway."""
-        num_keys = key.shape[-2]
-        steps = torch.arange(num_keys, device=query.device)
-        distances = self.distance_proj(self.sinusoid(steps).to(self.distance_proj.weight.dtype))  # (Tk, D)
-        distances = distances.view(num_keys, self.num_heads, self.head_dim).transpose(0, 1)  # (H, Tk, Dh)
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
+        """All but q · k; keys after the query count as distance 0, a causal mask hides them anyway."""
+        steps = torch.arange(key.shape[-2], device=query.device)
+        distances = self.distance_proj(self.sinusoid(steps).to(query.dtype))  # (Tk, D)
+        distances = distances.unflatten(-1, (self.num_heads, self.head_dim)).transpose(0, 1)  # (H, Tk, Dh)
         by_distance = (query + self.distance_bias) @ distances.transpose(-2, -1)  # (B, H, Tq, Tk)
-        index = (positions[:, None] - steps).clamp(min=0).expand(by_distance.shape)  # (B, H, Tq, Tk)
-        bias = by_distance.gather(-1, index) / math.sqrt(self.head_dim)
-        query = query + self.content_bias.to(query.dtype)
-        return attend_with_bias(
-            query, key, value, mask, bias, is_causal=is_causal, dropout=dropout, need_weights=need_weights
-        )
+        index = (query_positions(query, key)[:, None] - steps).clamp(min=0).expand(by_distance.shape)
+        by_content = self.content_bias @ key.transpose(-2, -1)  # (B, H, 1, Tk)
+        return (by_content + by_distance.gather(-1, index)) / math.sqrt(self.head_dim)  # (B, H, Tq, Tk)
 
 
 @dataclass(frozen=True)
@@ -137,19 +118,12 @@ class TransformerXL(nn.Module):
             elif not name.endswith("norm.weight"):
                 nn.init.zeros_(parameter)
 
-    @overload
-    def forward(self, tokens: Tensor, *, need_weights: Literal[False] = False) -> Tensor: ...
-
-    @overload
-    def forward(self, tokens: Tensor, *, need_weights: Literal[True]) -> tuple[Tensor, list[Tensor]]: ...
-
-    def forward(self, tokens: Tensor, *, need_weights: bool = False) -> Tensor | tuple[Tensor, list[Tensor]]:
+    def forward(self, tokens: Tensor) -> Tensor:
         """Logits of the next token at every position of one segment that nothing came before.
 
-        Shapes: tokens (B, T) -> (B, T, V), or a pair with each layer's attention weights (B, H, T, T)
+        Shapes: tokens (B, T) -> (B, T, V)
         """
-        x, _, weights = self._read(tokens, None, need_weights=need_weights)
-        return (self.head(x), weights) if need_weights else self.head(x)
+        return self.read_segment(tokens)[0]
 
     def read_segment(
         self, tokens: Tensor, state: TransformerXLState | None = None
@@ -158,7 +132,7 @@ class TransformerXL(nn.Module):
 
         Shapes: tokens (B, T) -> (B, T, V), state
         """
-        x, state, _ = self._read(tokens, state)
+        x, state = self._read(tokens, state)
         return self.head(x), state
 
     def head(self, x: Tensor) -> Tensor:
@@ -179,17 +153,12 @@ class TransformerXL(nn.Module):
         batch, length = prompt.shape
         if length == 0:
             raise ValueError("the prompt is empty; start from at least one token, such as a begin-of-text symbol")
-        if lengths is None:
-            x, state, _ = self._read(prompt, None)
-            return self.head(x[:, -1]), state
-        check_lengths(lengths, batch, length)
-        if batch and int(lengths.min()) < 1:
-            raise ValueError(f"every prompt needs at least one token, got lengths {lengths.tolist()}")
-        # Only the order of a row's real tokens matters, so each row is moved to the right, where the next token comes.
-        place = torch.arange(length, device=prompt.device) - (length - lengths)[:, None]  # (B, T), negative: none
-        there = place >= 0
-        shifted = prompt.gather(1, place.clamp(min=0))  # (B, T)
-        x, state, _ = self._read(shifted, None, there=there)
+        there = None
+        if lengths is not None:
+            check_lengths(lengths, batch, length, shortest=1)
+            prompt, absent = align_right(prompt, lengths)  # only the order of a row's real tokens matters
+            there = torch.arange(length, device=prompt.device) >= absent[:, None]  # (B, T)
+        x, state = self._read(prompt, None, there=there)
         return self.head(x[:, -1]), state
 
     @torch.no_grad()
@@ -201,17 +170,12 @@ class TransformerXL(nn.Module):
         rows = len(state.memories[0])
         if tokens.shape != (rows,):
             raise ValueError(f"tokens must be ({rows},) token ids, one for each row, got {tuple(tokens.shape)}")
-        x, state, _ = self._read(tokens[:, None], state)
+        x, state = self._read(tokens[:, None], state)
         return self.head(x[:, -1]), state
 
     def _read(
-        self,
-        tokens: Tensor,
-        state: TransformerXLState | None,
-        *,
-        there: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> tuple[Tensor, TransformerXLState, list[Tensor]]:
+        self, tokens: Tensor, state: TransformerXLState | None, *, there: Tensor | None = None
+    ) -> tuple[Tensor, TransformerXLState]:
         """Run a segment (B, T) through the blocks; `there` (B, T) says which of its tokens are real, all if None."""
         check_tokens(tokens, self.config.vocab_size)
         batch, length = tokens.shape
@@ -226,12 +190,8 @@ class TransformerXL(nn.Module):
         if there is not None:
             mask = mask & there[:, None]  # (B, T, M + T)
         keep = max(0, remembered + length - self.config.memory_len)
-        following, all_weights = [], []
+        following = []
         for block, memory in zip(self.blocks, memories, strict=True):
             following.append(torch.cat((memory, x.detach()), dim=1)[:, keep:])
-            if need_weights:
-                x, weights = block(x, mask, memory=memory, need_weights=True)
-                all_weights.append(weights)
-            else:
-                x = block(x, mask, memory=memory)
-        return self.dropout(x), TransformerXLState(following, None if there is None else there[:, keep:]), all_weights
+            x = block(x, mask, memory=memory)
+        return self.dropout(x), TransformerXLState(following, None if there is None else there[:, keep:])

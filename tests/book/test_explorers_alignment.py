@@ -40,10 +40,8 @@ def assert_shows(page, example, model, word):
     linked = [(word, j) in (example.links or ()) for j in range(len(example.source))]
     names = page.locator("table.bars tbody th").all_inner_texts()
     assert names == [name + " ◆" * gold for name, gold in zip(example.source, linked, strict=True)]
-    ink = page.locator("svg.map rect:not(.frame)").evaluate_all(
-        "all => all.map(one => +one.getAttribute('fill-opacity'))"
-    )
-    assert ink == pytest.approx((0.9 * example.weights[model].flatten()).tolist(), abs=1e-3)
+    ink = page.locator("svg.matrix .cell").evaluate_all("all => all.map(one => +one.getAttribute('fill-opacity'))")
+    assert ink == pytest.approx((0.95 * example.weights[model].flatten()).tolist(), abs=1e-3)
     best = example.source[int(example.weights[model][word].argmax())]
     assert f"To write “{example.target[word]}”, {model} looks most at “{best}”" in page.locator("p.live").inner_text()
 
@@ -51,13 +49,13 @@ def assert_shows(page, example, model, word):
 def test_alignment_explorer_shows_the_models_weights_by_mouse(open_page, examples):
     page = open_page(AlignmentExplorer(examples, start=(0, 1)))
     assert_shows(page, examples[0], "Bahdanau", 1)
-    assert page.locator("svg.map .gold").count() == 3
+    assert page.locator("svg.matrix .gold").count() == 3
     page.get_by_role("radio", name="local-p").click()
     assert_shows(page, examples[0], "local-p", 1)
     page.get_by_role("radio", name="long").click()
     assert_shows(page, examples[1], "local-p", 0)
-    assert page.locator("svg.map .gold").count() == 0
-    page.locator("svg.map rect:not(.frame)").nth(3 * 6 + 2).click()  # the fourth target word
+    assert page.locator("svg.matrix .gold").count() == 0
+    page.locator("svg.matrix .cell").nth(3 * 6 + 2).click()  # the fourth target word
     assert_shows(page, examples[1], "local-p", 3)
 
 
@@ -69,7 +67,7 @@ def test_alignment_explorer_follows_the_pointer_over_target_words(open_page, exa
     page.get_by_role("radiogroup", name="Write").get_by_role("radio", name="now").hover()
     assert_shows(page, examples[0], "Bahdanau", 3)
     assert "The reference links it to nothing." in page.locator("p.live").inner_text()
-    title = page.locator("svg.map rect:not(.frame)").nth(3 * 3 + 1).locator("title").text_content()
+    title = page.locator("svg.matrix .cell").nth(3 * 3 + 1).locator("title").text_content()
     assert title == f"now ← Hund: {float(examples[0].weights['Bahdanau'][3, 1]):.3f}"
 
 
@@ -94,6 +92,20 @@ def test_alignment_explorer_works_by_touch_on_a_phone(open_on_phone, examples, t
     tap(page.get_by_role("radio", name="long"))
     tap(page.get_by_role("radiogroup", name="Write").get_by_role("radio", name="well"))
     assert_shows(page, examples[1], "Bahdanau", 2)
+
+
+def test_alignment_explorer_plays_the_words_one_after_the_other(open_page, examples):
+    page = open_page(AlignmentExplorer(examples, start=(0, 2)))
+    page.get_by_role("button", name="Play: Word").click()
+    page.get_by_role("radiogroup", name="Write").get_by_role("radio", name="now", checked=True).wait_for()
+    page.get_by_role("button", name="Play: Word").wait_for()  # it stops by itself at the last word
+    assert_shows(page, examples[0], "Bahdanau", 3)
+
+
+def test_alignment_explorer_names_the_words_on_both_axes(open_page, examples):
+    page = open_page(AlignmentExplorer(examples))
+    names = page.locator("svg.matrix > text").all_text_contents()
+    assert {"target →", "source →", *examples[0].source, *examples[0].target} == set(names)
 
 
 def test_alignment_explorer_leaves_out_choices_of_one(open_page, examples):

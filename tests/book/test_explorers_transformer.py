@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from lecturelib.figures import TransformerExplorer
+from lecturelib.layers import attention_weights
 from lecturelib.models import Transformer, TransformerConfig
 
 SOURCE = ["εν", "αρχη", "ην", "ο", "λογος", "⟨eos⟩"]
@@ -20,8 +21,10 @@ def weights():
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2.5)  # sharper maps than an untrained model has
-        _, seen = model(torch.randint(3, 19, (1, 6)), None, torch.randint(3, 19, (1, 5)), need_weights=True)
-    return {kind: torch.cat(getattr(seen, kind)) for kind in ("encoder", "decoder", "cross")}  # (2, 3, Tq, Tk) each
+        with attention_weights(model) as seen:
+            model(torch.randint(3, 19, (1, 6)), None, torch.randint(3, 19, (1, 5)))
+    names = {"encoder": "encoder.{}.mixer", "decoder": "decoder.{}.mixer", "cross": "decoder.{}.cross"}
+    return {kind: torch.cat([seen[name.format(i)] for i in range(2)]) for kind, name in names.items()}  # (2, 3, Tq, Tk)
 
 
 @pytest.fixture
@@ -67,7 +70,7 @@ def test_transformer_explorer_enlarges_what_is_clicked(open_page, explorer, weig
     assert_shows(page, weights["encoder"][1, 2, 0], SOURCE)
     page.get_by_role("radio", name="λογος", exact=True).click()
     assert_shows(page, weights["encoder"][1, 2, 4], SOURCE)
-    squares = page.locator("svg.map rect title")
+    squares = page.locator("svg.matrix .cell title")
     assert squares.count() == 36
     assert squares.nth(4 * 6 + 1).text_content() == f"λογος → αρχη: {float(weights['encoder'][1, 2, 4, 1]):.3f}"
     thumb(page, "decoder", 1, 2).click()
@@ -79,7 +82,7 @@ def test_transformer_explorer_enlarges_what_is_clicked(open_page, explorer, weig
 
 def test_transformer_explorer_row_of_the_large_map_chooses_the_query(open_page, explorer, weights):
     page = open_page(explorer)
-    page.locator("svg.map rect").nth(3 * 6 + 2).click()
+    page.locator("svg.matrix .cell").nth(3 * 6 + 2).click()
     assert_shows(page, weights["cross"][1, 0, 3], SOURCE)
     assert page.get_by_role("radio", name="beginn → ing").get_attribute("aria-checked") == "true"
     thumb(page, "cross", 2, 2).click()  # another head of the same kind keeps the query

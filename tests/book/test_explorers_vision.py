@@ -7,6 +7,7 @@ from lecturelib.data import ImageBatch, Images, mixup, rand_augment, random_eras
 from lecturelib.data.augment.rand_augment import apply_operation
 from lecturelib.figures import AugmentationExplorer, MixingExplorer, PatchAttentionExplorer
 from lecturelib.figures.explorers.mixing.explorer import STEPS
+from lecturelib.layers import attention_weights
 from lecturelib.models.vit import ViT, ViTConfig
 
 CLASSES = ("shirt", "boot", "bag")
@@ -28,9 +29,9 @@ def attention(pictures):
     model = ViT(config).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.8)
-    with torch.no_grad():
-        _, weights = model(pictures.scaled()[:2], need_weights=True)
-    return torch.stack(weights, dim=1)  # (pictures, layers, heads, 1 + N, 1 + N)
+    with torch.no_grad(), attention_weights(model) as seen:
+        model(pictures.scaled()[:2])
+    return torch.stack(list(seen.values()), dim=1)  # (pictures, layers, heads, 1 + N, 1 + N)
 
 
 @pytest.fixture

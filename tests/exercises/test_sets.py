@@ -11,7 +11,7 @@ import pytest
 
 from lecturelib.grading import LocalSubmission, Rubric, load_rubric, run
 from lecturelib.grading.check.checker import Checker
-from lecturelib.grading.check.packing import pack, unpack_rubric, visible_source
+from lecturelib.grading.check.packing import pack_rubric, unpack_rubric
 from lecturelib.grading.release.notebooks import Paths, drift, read_notebook, sets_in, strays
 from lecturelib.grading.rubric.answers import Answer, definitions, load_answers, namespace_of
 from lecturelib.grading.rubric.results import TestResult
@@ -36,6 +36,11 @@ def answers(kind: str) -> list[object]:
 @cache
 def rubric_of(paths: Paths) -> Rubric:
     return load_rubric(paths.rubric)
+
+
+@cache
+def checks_of(paths: Paths) -> Rubric:
+    return unpack_rubric(pack_rubric(rubric_of(paths)))
 
 
 @cache
@@ -108,23 +113,36 @@ def test_every_mistake_is_recognised_in_place_of_its_name(paths: Paths) -> None:
 
 @each_set
 def test_packed_checks_keep_every_visible_test_and_no_hidden_one(paths: Paths) -> None:
-    rubric, source = rubric_of(paths), visible_source(paths.rubric.read_text())
-    packed = unpack_rubric(pack(source))
+    rubric, packed = rubric_of(paths), checks_of(paths)
     assert [t.name for t in packed.tests] == [t.name for t in rubric.tests if t.visible]
     assert [m.name for m in packed.mistakes] == [m.name for m in rubric.mistakes]
-    for test in rubric.tests:
-        if not test.visible:
-            assert test.name not in source
-            assert test.hint not in source
     assert all(any(t.visible for t in rubric.tests_of(name)) for name in rubric.exercises)
     assert all(any(not t.visible for t in rubric.tests_of(name)) for name in rubric.exercises)
+    points = {name: packed.points_of(name) + packed.exercises[name].hidden_points for name in packed.exercises}
+    assert points == {name: rubric.points_of(name) for name in rubric.exercises}
+
+
+@each_set
+def test_hidden_tests_name_their_topic_in_a_word(paths: Paths) -> None:
+    for test in rubric_of(paths).tests:
+        assert test.visible or 0 < len(test.topic.split()) <= 4, test.name
 
 
 @each_set
 def test_packed_checks_pass_the_solution(paths: Paths) -> None:
-    packed = unpack_rubric(pack(visible_source(paths.rubric.read_text())))
-    report = Checker(packed, namespace_of(solution_of(paths)))()
+    report = Checker(checks_of(paths), namespace_of(solution_of(paths)))()
     assert report.passed, repr(report)
+
+
+@pytest.mark.parametrize(("paths", "answer"), [*answers("right"), *answers("wrong")])
+def test_check_judges_as_the_grader_does(paths: Paths, answer: Answer) -> None:
+    namespace = namespace_of(solution_of(paths), answer.source)
+    ours = run(rubric_of(paths), LocalSubmission(namespace), seed=0, exercises=(answer.exercise,), visible_only=True)
+    theirs = run(checks_of(paths), LocalSubmission(namespace), seed=5, exercises=(answer.exercise,))
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.passed or not other.passed, "check accepts what the grader refuses"
+        if not other.message.startswith("this builds on"):
+            assert (one.outcome, one.message, one.hint) == (other.outcome, other.message, other.hint)
 
 
 @each_set

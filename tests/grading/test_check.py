@@ -10,9 +10,11 @@ import pytest
 
 from lecturelib.cli import main
 from lecturelib.grading.check import heatmap
-from lecturelib.grading.check.checker import inline_html, load_checks
-from lecturelib.grading.check.packing import pack, unpack, visible_source
+from lecturelib.grading.check.checker import load_checks
+from lecturelib.grading.check.inline import inline_html
+from lecturelib.grading.check.packing import pack_rubric, unpack
 from lecturelib.grading.rubric.results import Picture
+from lecturelib.grading.rubric.rubric import rubric_from_source
 
 RUBRIC = '''
 """A small set."""
@@ -56,7 +58,7 @@ def rows(submission, rng):
     x = torch.randn(3, 4, generator=rng)
     assert_close(submission.row_softmax(x), row_softmax(x))
 '''
-BLOB = pack(visible_source(RUBRIC))
+BLOB = pack_rubric(rubric_from_source(RUBRIC, "00_small"))
 RIGHT = "import torch\ndef double(x): return x + x\ndef row_softmax(x): return torch.softmax(x, -1)\n"
 
 
@@ -66,17 +68,68 @@ def namespace(source: str) -> dict[str, Any]:
     return made
 
 
-def test_packing_drops_hidden_tests_and_what_only_they_use() -> None:
-    source = unpack(BLOB)
-    for secret in ("doubles_in_secret", "Still twice", "SECRET", "only_for_hidden", "a remark"):
-        assert secret not in source
-    assert "def doubles(" in source
-    assert "def square(" in source
+def test_packing_keeps_values_and_no_source() -> None:
+    text = repr(unpack(BLOB))
+    for secret in ("doubles_in_secret", "Still twice", "SECRET", "only_for_hidden", "a remark", "def ", "softmax(-1)"):
+        assert secret not in text
+    assert "That is the *square*" in text
 
 
-def test_packing_insists_on_a_literal_visible() -> None:
-    with pytest.raises(ValueError, match=r"doubles .* must say visible=True or visible=False"):
-        visible_source(RUBRIC.replace('visible=True, hint="Twice."', "visible=bool(1)"))
+def packed(test: str) -> str:
+    head = RUBRIC[: RUBRIC.index("# a remark")]
+    return pack_rubric(rubric_from_source(f"{head}\n{test}", "00_small"))
+
+
+COMPUTED = """
+@rubric.test("double", points=1, visible=True)
+def computes(submission, rng):
+    assert_close(submission.double(3.0) + 1, 7.0)
+"""
+UNCOMPARED = """
+@rubric.test("double", points=1, visible=True)
+def forgets(submission, rng):
+    assert submission.double(3.0) == 6.0
+"""
+GIVEN = """
+OFFSET = 3
+
+@rubric.given
+class Model:
+    def __init__(self, rng):
+        self.weight = torch.randn(4, generator=rng)
+
+    def run(self, x):
+        return x * self.weight + OFFSET
+
+@rubric.test("double", points=1, visible=True)
+def takes_a_model(submission, rng):
+    model, x = Model(rng), torch.randn(4, generator=rng)
+    assert_close(submission.double(model.run, x), 2 * model.run(x))
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        (COMPUTED, "computed from an answer"),
+        (UNCOMPARED, "does not compare its answer"),
+        (GIVEN.replace("@rubric.given\n", ""), "mark its class with @rubric.given"),
+        (GIVEN.replace("+ OFFSET", "+ double(x)"), "uses double; a notebook carries its source"),
+    ],
+)
+def test_packing_refuses_what_values_cannot_say(test: str, message: str) -> None:
+    double = (
+        "@rubric.reference\ndef double(*given):\n    return 2 * (given[0](given[1]) if len(given) > 1 else given[0])\n"
+    )
+    with pytest.raises(ValueError, match=message):
+        packed(double + test)
+
+
+def test_given_models_travel_with_their_weights() -> None:
+    double = "@rubric.reference\ndef double(model, x):\n    return 2 * model(x)\n"
+    blob = packed(double + GIVEN)
+    assert load_checks(blob, namespace("def double(model, x): return model(x) + model(x)"))().passed
+    assert not load_checks(blob, namespace("def double(model, x): return model(2 * x)"))().passed
 
 
 @pytest.mark.parametrize("damaged", ["", "no base64!", BLOB[:-40], BLOB.replace(BLOB[40:44], "AAAA")])
@@ -90,7 +143,7 @@ def test_damaged_checks_say_so_and_do_not_raise(damaged: str, capsys: pytest.Cap
 def test_check_passes_a_right_answer() -> None:
     check = load_checks(BLOB, namespace(RIGHT))
     assert check().passed
-    assert repr(check("double")) == "Double it: all 1 checks pass.\n  ✓ doubles"
+    assert repr(check("double")) == "Double it: the check passes (1 of 1 point here, 2 more in grading).\n  ✓ doubles"
     assert check(namespace(RIGHT)["row_softmax"]).passed
 
 
@@ -104,9 +157,10 @@ def test_check_names_the_mistake_and_draws_it() -> None:
     assert "of the 12 values shown differ, the first in row 0, column 0" in page
 
 
-def test_check_says_that_an_upstream_function_was_replaced() -> None:
+def test_check_says_which_earlier_function_a_check_waits_for() -> None:
     report = load_checks(BLOB, namespace(RIGHT.replace("x + x", "x").replace("(x, -1)", "(x, 0)")))("scores")
-    assert "with a working `double` in place of yours" in repr(report)
+    assert "this builds on `double`, which does not pass yet: mend that first" in repr(report)
+    assert "Hint" not in repr(report)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +168,7 @@ def test_check_says_that_an_upstream_function_was_replaced() -> None:
     [
         ("", "not started. `double` is not defined. Run its cell"),
         ("def double(x): raise NotImplementedError", "`double` is not written yet. Replace its"),
-        ("def double(x): return None", "should be a tensor of shape (3, 4), got None"),
+        ("def double(x): return None", "the result is None: is a `return` missing?"),
         ("def double(): return 1", "double raised TypeError: double() takes 0 positional arguments"),
         ("def double(x): raise SystemExit", "double raised SystemExit"),
         ("def double(x): return double(x)", "double raised RecursionError"),
@@ -203,7 +257,7 @@ def test_cli_check_runs_a_notebook_with_magics_prints_and_a_failing_cell(
     assert main(["check", str(path)]) == 0
     out = capsys.readouterr().out
     assert "code cell 3: ZeroDivisionError: division by zero" in out
-    assert "Double it: all 1 checks pass." in out
+    assert "Double it: the check passes" in out
     assert "noise" not in out
 
 

@@ -3,10 +3,13 @@
 import errno
 import io
 import os
+import tempfile
 import zipfile
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lecturelib.grading.batch.archive import IntakeError
 from lecturelib.grading.batch.intake import find_submissions, take_in
@@ -153,11 +156,34 @@ def test_name_of_a_platform_is_believed_only_where_all_have_that_form(tmp_path):
             ["1", "2"],
         ),
         (["ada_7_8_x.ipynb", "ada_LATE_7_9_x-1.ipynb"], ["7"]),
+        (["ada_7_8_x.ipynb", "../x_7_9_x.ipynb"], ["../x_7_9_x.ipynb", "7"]),
     ],
 )
 def test_every_person_stays_who_they_are(tmp_path, names, expected):
     archive = write_zip(tmp_path / "s.zip", {name: name.encode() for name in names})
     assert [f.student for f in find_submissions(archive, "10_t")] == expected
+
+
+NAME = st.text(st.characters(exclude_characters="/\\\0", exclude_categories=["Cs"]), min_size=1, max_size=12)
+FORGED = st.builds("{}_{}_assignsubmission_file_{}".format, NAME, st.integers(1, 4), NAME) | st.builds(
+    "{}_{}_{}_{}".format, NAME, st.integers(1, 4), st.integers(1, 99), NAME
+)
+FOLDER = (st.integers(1, 4).map(str) | NAME | FORGED).filter(lambda name: name.strip(".") and not name.startswith("._"))
+
+
+@given(st.dictionaries(FOLDER, NAME | FORGED, min_size=2, max_size=6))
+def test_whatever_folders_and_files_are_called_each_folder_has_its_own_row(files):
+    """One plain folder is enough that no name is taken for a platform's."""
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        for folder, name in {**files, "plain": "x"}.items():
+            archive.writestr(f"{folder}/{name}.ipynb", folder)
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place, "s.zip")
+        path.write_bytes(content.getvalue())
+        intake = take_in(path)
+        assert len(intake.people) == len(set(intake.people)) == len({cell(one) for one in intake.people})
+        assert sorted(found.load().decode() for found in intake.found) == sorted({*files, "plain"})
 
 
 def test_people_who_only_look_the_same_are_not_one(tmp_path):
@@ -198,8 +224,9 @@ def test_attempts_are_told_apart_by_time_or_all_taken(tmp_path):
     (undecided,) = find_submissions(tmp_path)
     assert "2 notebooks" in reason(undecided)
     assert [f.load() for f in take_in(tmp_path, attempts="last").found] == [b"new"]
-    assert [f.load() for f in take_in(tmp_path, attempts="best").found] == [b"old", b"new"]
+    assert [f.load() for f in take_in(tmp_path, attempts="best").found] == [b"new", b"old"]
     path.write_bytes(b"old")
+    assert [f.load() for f in take_in(tmp_path, attempts="best").found] == [b"old"]
     assert [f.load() for f in find_submissions(tmp_path)] == [b"old"]  # the same twice is one
 
 

@@ -26,6 +26,13 @@ def test_reference_earns_every_point(rubric):
     assert rubric.points == 6
 
 
+def test_written_question_of_the_page_is_one(rubric):
+    (source,) = re.findall(r"```py\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    exec(source, {"rubric": rubric})
+    assert rubric.points_of("why") == 3
+    assert rubric.points == 9
+
+
 def test_wrong_answers_fail_with_a_reason(rubric):
     class Gate(torch.nn.Linear):
         def __init__(self, d_model):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import zipfile
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 from lecturelib.grading.reports import page
 from lecturelib.grading.reports.feedback import feedback_page, file_name
-from lecturelib.grading.reports.gradebook import canvas_csv, grades_csv
+from lecturelib.grading.reports.gradebook import canvas_csv, grades_csv, moodle_csv
 from lecturelib.grading.reports.gradescope import autograder_zip, results_json
 from lecturelib.grading.reports.items import analyse, common_wrong_answers, items_page
 from lecturelib.grading.rubric.results import Graded, Picture, SubmissionResult, TestResult
@@ -191,6 +192,58 @@ def test_canvas_csv_has_the_columns_canvas_wants(rubric):
     assert lines[0][:5] == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
     assert lines[1][0].strip() == "Points Possible"
     assert lines[2] == ["Doe, Jane", "10234", "", "", "", "6"]
+
+
+def test_canvas_csv_keeps_sections_and_the_assignments_number(rubric):
+    roster = {"SIS User ID": "S1", "SIS Login ID": "jane", "Section": "A"}
+    rows = [graded(rubric, "10234", (True,) * 4, name="Doe, Jane", roster=roster)]
+    header, possible, jane = csv.reader(io.StringIO(canvas_csv(rubric, rows, "Homework 8 (4711)")))
+    assert header == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "Homework 8 (4711)"]
+    assert (possible[0], possible[-1]) == ("    Points Possible", "6")
+    assert jane == ["Doe, Jane", "10234", "S1", "jane", "A", "6"]
+
+
+def test_moodle_csv_has_what_its_two_importers_ask_for(rubric):
+    text = moodle_csv(
+        rubric, [graded(rubric, "4711", (True, True, True, False), name="Jane Doe", comment="Well done.")]
+    )
+    (row,) = csv.DictReader(io.StringIO(text))
+    assert row["Identifier"] == "Participant 4711"
+    assert (row["Full name"], row["Grade"], row["Maximum grade"]) == ("Jane Doe", "5", "6")
+    assert (row["Last modified (grade)"], row["Feedback comments"]) == ("-", "Well done.")
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("the weights: shape (2, {0}), expected (2, 3)", "wrong shape: softmax formula"),
+        ("the weights is {0}.5, expected 2.25", "wrong values: softmax formula"),
+        ("the weights should be a tensor of shape ({0}, 3), got None", "returns nothing: softmax formula"),
+        ("the loss should be a number, got a list of {0}", "wrong type: softmax formula"),
+        ("no gradient reaches input {0}: .detach() cuts it", "no gradient: softmax formula"),
+        ("the weights: NaN or infinity in {0} of 9 places", "NaN or infinity: softmax formula"),
+        ("row {0} is not a copy of row 1", "row … is not a copy of row …"),
+    ],
+)
+def test_unnamed_mistakes_are_grouped_by_what_they_are(rubric, message, kind):
+    rows = []
+    for number in (4, 17):
+        row = graded(rubric, f"s{number}", (False, True, True, True))
+        first = replace(row.result.tests[0], mistake="", message=message.format(number))
+        rows.append(replace(row, result=replace(row.result, tests=(first, *row.result.tests[1:]))))
+    ((_, what, count, _),) = common_wrong_answers(rows)
+    assert (what, count) == (kind, 2)
+
+
+def test_exceptions_are_grouped_by_their_type(rubric):
+    rows = []
+    for number in (4, 17):
+        row = graded(rubric, f"s{number}", (False, True, True, True))
+        said = f"softmax raised IndexError: index {number} is out of bounds (cell {number}, line 3)"
+        first = replace(row.result.tests[0], outcome="error", mistake="", message=said)
+        rows.append(replace(row, result=replace(row.result, tests=(first, *row.result.tests[1:]))))
+    ((_, what, count, _),) = common_wrong_answers(rows)
+    assert (what, count) == ("raises IndexError", 2)
 
 
 def test_gradescope_json_keeps_hidden_tests_hidden(rubric):

@@ -12,6 +12,7 @@ ROOMS = (
     "tokens",
     "layers",
     "models",
+    "fast",
     "training",
     "evaluation",
     "recipes",

@@ -24,14 +24,11 @@ KINDS = {
     "plain": "currentColor",
 }
 NAME, NOTE = 14.0, 12.0  # sizes of the words in boxes, and of all others
-SUBSCRIPT = 0.82
 _SCRIPT = re.compile(r"(?<=\b[A-Za-zα])_(?:\{([^}]*)\}|(\w))")
-_TIP, _ROUND = 7.0, 8.0
+_TIP, _ROUND = 7.0, 8.0  # length of an arrow's tip, radius of a wire's corners
 
 STYLE = (
-    ".lecturelib-diagram svg{width:100%;height:auto;margin:0 auto;font-family:system-ui,sans-serif}"
-    ".lecturelib-diagram .for-page{display:block}.lecturelib-diagram .for-phone{display:none}"
-    "@media(max-width:600px){.lecturelib-diagram .for-page{display:none}.lecturelib-diagram .for-phone{display:block}}"
+    ".lecturelib-diagram svg{display:block;margin:0 auto;font-family:system-ui,sans-serif}"
     ".lecturelib-diagram text{fill:currentColor;text-anchor:middle;stroke:none}"
     ".lecturelib-diagram .name{font-weight:600}.lecturelib-diagram .soft{fill-opacity:.82}"
     ".lecturelib-diagram .shape{font-family:ui-monospace,Menlo,Consolas,monospace;fill-opacity:.82}"
@@ -90,11 +87,16 @@ class Words:
     inside: Rect | None = None
 
 
+def script_size(size: float) -> float:
+    """The size of subscripts: smaller than their line, but never too small for a phone."""
+    return max(0.82 * size, NOTE)
+
+
 @cache
 def text_width(text: str, size: float, style: str = "") -> float:
     """The width of a line in DejaVu, which is wider than what most readers have."""
     if match := _SCRIPT.search(text):
-        script = text_width(match[1] or match[2], size * SUBSCRIPT, style)
+        script = text_width(match[1] or match[2], script_size(size), style)
         return text_width(text[: match.start()], size, style) + script + text_width(text[match.end() :], size, style)
     family = "DejaVu Sans Mono" if style == "shape" else "DejaVu Sans"
     font = FontProperties(family=family, size=size, weight="bold" if style == "name" else "normal")
@@ -168,7 +170,7 @@ class Canvas:
         self.words.append(Words(Rect(left, y - size * 0.78, width, size), text, size, style, inside))
         pieces, last = [], 0
         for match in _SCRIPT.finditer(text):
-            small = _number(size * SUBSCRIPT)
+            small = _number(script_size(size))
             pieces.append(html.escape(text[last : match.start()]))
             pieces.append(f'<tspan dy="3" font-size="{small}">{html.escape(match[1] or match[2])}</tspan>')
             last = match.end()

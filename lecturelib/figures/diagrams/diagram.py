@@ -11,9 +11,10 @@ from torch import nn
 from lecturelib.figures.diagrams.canvas import STYLE, Canvas, Rect
 from lecturelib.figures.diagrams.parts import Column, Note, Part
 from lecturelib.figures.diagrams.shapes import Shapes, matching
-from lecturelib.figures.plots.picture import _PAGE_STYLE
+from lecturelib.figures.plots.picture import PAGE_STYLE
 
 MARGIN = 6.0
+LARGEST, TALLEST = 1.35, 800.0  # a drawing may grow to fill the column, but not beyond a screen
 _SLICE = re.compile(r"(.*)\[(\d+)/(\d+)\]")
 
 
@@ -55,13 +56,14 @@ class Diagram:
     def _repr_html_(self) -> str:
         drawings = self._svg(self.wide, "for-page") + self._svg(self.narrow, "for-phone")
         figure = f'<div class="lecturelib-figure lecturelib-diagram">{drawings}</div>'
-        return f"{figure}{_PAGE_STYLE}<style>{STYLE}</style>"
+        return f"{figure}{PAGE_STYLE}<style>{STYLE}</style>"
 
     def _svg(self, view: View, css: str) -> str:
+        scale = min(LARGEST, max(1.0, TALLEST / view.height))
         box = f"0 0 {view.width:.0f} {view.height:.0f}"
         return (
             f'<svg class="{css}" role="img" aria-label="{html.escape(self.alt)}" viewBox="{box}" '
-            f'style="max-width:{1.15 * view.width:.0f}px">'
+            f'style="max-width:{scale * view.width:.0f}px">'
             f"{''.join(view.canvas.svg)}</svg>"
         )
 

@@ -19,6 +19,17 @@ def node(
     return canvas.box(Rect(x - width / 2, y - 17, width, 34), text, kind, **more)  # type: ignore[arg-type]
 
 
+def cells(layer: Recurrent, direction: int = 0) -> tuple[str, ...]:
+    """The cells of all layers that read in one direction: forwards (0) or backwards (1)."""
+    return tuple(f"cells.{index}" for index in range(direction, len(layer.cells), layer.directions))
+
+
+def check_directions(layer: Recurrent, directions: int) -> None:
+    """Refuse a layer that the drawing would not show whole."""
+    if layer.directions != directions:
+        raise ValueError(f"this drawing has {directions} direction(s), and the layer has {layer.directions}")
+
+
 def run(layer: Recurrent) -> tuple[Shapes, dict[str, str]]:
     """Shapes of a recurrent layer's input at a step, state and output at a step."""
     batch, length = free_sizes(layer, 2)
@@ -40,12 +51,13 @@ def run(layer: Recurrent) -> tuple[Shapes, dict[str, str]]:
 def rnn_diagram(layer: Recurrent | None = None) -> Diagram:
     """A recurrent layer with its loop, and the same layer unrolled over four steps."""
     layer = layer or Recurrent(RNN, 5, 7)
+    check_directions(layer, 1)
     shapes, step = run(layer)
 
     def folded(canvas: Canvas, x: float, y: float) -> None:
         axis = x + 56
         top = node(canvas, axis, y + 17, "x_t")
-        cell = node(canvas, axis, y + 97, "cell", "state", width=64, of=("cells.0",))
+        cell = node(canvas, axis, y + 97, "cell", "state", width=64, of=cells(layer))
         out = node(canvas, axis, y + 177, "h_t")
         canvas.wire(top.side("bottom"), cell.side("top"), label=step["x"], label_at=(axis - 7, y + 50), anchor="end")
         canvas.wire(cell.side("bottom"), out.side("top"), label=step["h"])
@@ -60,7 +72,7 @@ def rnn_diagram(layer: Recurrent | None = None) -> Diagram:
             for t in range(1, 5):
                 axis = x + 34 + (t - 0.5) * pitch + 6
                 top = node(canvas, axis, y + 17, f"x_{t}")
-                cell = node(canvas, axis, y + 97, "cell", "state", width=52, of=("cells.0",), copy=True)
+                cell = node(canvas, axis, y + 97, "cell", "state", width=52, of=cells(layer), copy=True)
                 out = node(canvas, axis, y + 177, f"h_{t}")
                 canvas.wire(top.side("bottom"), cell.side("top"))
                 canvas.wire(before.side("right"), cell.side("left"))
@@ -87,6 +99,7 @@ def rnn_diagram(layer: Recurrent | None = None) -> Diagram:
 def bidirectional_diagram(layer: Recurrent | None = None) -> Diagram:
     """Both directions of a recurrent layer: each input feeds both, and both feed each output."""
     layer = layer or Recurrent(RNN, 5, 7, bidirectional=True)
+    check_directions(layer, 2)
     shapes, step = run(layer)
 
     def describe(narrow: bool) -> Part:
@@ -94,12 +107,12 @@ def bidirectional_diagram(layer: Recurrent | None = None) -> Diagram:
         half = 19.0
 
         def pen(canvas: Canvas, x: float, y: float) -> None:
-            cells: list[tuple[Rect, Rect]] = []
+            done: list[tuple[Rect, Rect]] = []
             for t in range(1, 5):
                 axis, copy = x + (t - 0.5) * pitch, t > 1
                 top = node(canvas, axis, y + 17, f"x_{t}", width=72)
-                forward = node(canvas, axis - half, y + 92, "→", "state", width=34, of=("cells.0",), copy=copy)
-                back = node(canvas, axis + half, y + 152, "←", "state", width=34, of=("cells.1",), copy=copy)
+                forward = node(canvas, axis - half, y + 92, "→", "state", width=34, of=cells(layer, 0), copy=copy)
+                back = node(canvas, axis + half, y + 152, "←", "state", width=34, of=cells(layer, 1), copy=copy)
                 out = node(canvas, axis, y + 228, f"y_{t}", width=72)
                 canvas.wire(top.side("bottom", -half), forward.side("top"))
                 canvas.wire(top.side("bottom", half), back.side("top"))
@@ -111,10 +124,10 @@ def bidirectional_diagram(layer: Recurrent | None = None) -> Diagram:
                     anchor="end",
                 )
                 canvas.wire(back.side("bottom"), out.side("top", half))
-                if cells:
-                    canvas.wire(cells[-1][0].side("right"), forward.side("left"))
-                    canvas.wire(back.side("left"), cells[-1][1].side("right"))
-                cells.append((forward, back))
+                if done:
+                    canvas.wire(done[-1][0].side("right"), forward.side("left"))
+                    canvas.wire(back.side("left"), done[-1][1].side("right"))
+                done.append((forward, back))
             canvas.wire(out.side("bottom"), (axis, y + 262), label=step["y"])
 
             middle = x + 2 * pitch
@@ -133,24 +146,25 @@ def bidirectional_diagram(layer: Recurrent | None = None) -> Diagram:
 def bptt_diagram(layer: Recurrent | None = None) -> Diagram:
     """Backpropagation through time: the states go forwards, the gradient of the loss goes back through every step."""
     layer = layer or Recurrent(RNN, 5, 7)
+    check_directions(layer, 1)
     shapes, step = run(layer)
 
     def describe(narrow: bool) -> Part:
         pitch = 80.0 if narrow else 150.0
 
         def pen(canvas: Canvas, x: float, y: float) -> None:
-            cells: list[Rect] = []
+            done: list[Rect] = []
             for t in range(1, 5):
                 axis, copy = x + 26 + (t - 1) * pitch, t > 1
                 top = node(canvas, axis, y + 17, f"x_{t}")
-                cell = node(canvas, axis, y + 92, f"h_{t}", "state", width=48, of=("cells.0",), copy=copy)
+                cell = node(canvas, axis, y + 92, f"h_{t}", "state", width=48, of=cells(layer), copy=copy)
                 canvas.wire(top.side("bottom"), cell.side("top"), label="" if copy else step["x"])
-                if cells:
-                    canvas.wire(cells[-1].side("right", -8), cell.side("left", -8))
-                    canvas.wire(cell.side("left", 8), cells[-1].side("right", 8), style="back")
+                if done:
+                    canvas.wire(done[-1].side("right", -8), cell.side("left", -8))
+                    canvas.wire(cell.side("left", 8), done[-1].side("right", 8), style="back")
                     canvas.text(axis - pitch / 2, y + 124, f"J_{t}")
-                cells.append(cell)
-            last = cells[-1]
+                done.append(cell)
+            last = done[-1]
             loss = node(canvas, last.middle[0], y + 172, "L", width=48)
             canvas.wire(last.side("bottom", -10), loss.side("top", -10))
             canvas.wire(loss.side("top", 10), last.side("bottom", 10), style="back")

@@ -4,6 +4,8 @@ from lecturelib.figures.diagrams.canvas import NAME, Canvas, Rect, text_width
 from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.parts import Free, Part
 
+PHONE = 358.0  # units that a drawing may be wide there
+
 
 def chain_rule_diagram(words: tuple[str, ...] = ("the", "cat", "sat", "down"), n: int | None = None) -> Diagram:
     """The probability of a sequence as a product, one row a factor; with `n`, an n-gram model forgets what is faint."""
@@ -25,7 +27,12 @@ def chain_rule_diagram(words: tuple[str, ...] = ("the", "cat", "sat", "down"), n
         if n is not None:
             canvas.text(x, where + 18, f"what is faint, a {n}-gram model forgets", anchor="start")
 
+    if not words:
+        raise ValueError("there is no word to draw")
     widest = max(text_width(word, NAME, "name") for word in words) + 14
+
+    if len(words) * (widest + 20) - 20 > PHONE:
+        raise ValueError(f"{len(words)} words of this length do not fit side by side on a phone; take fewer or shorter")
 
     def describe(narrow: bool) -> Part:
         side = widest if narrow else max(widest, 110)

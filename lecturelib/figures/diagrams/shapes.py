@@ -24,6 +24,7 @@ MEANINGS = {
     "C": "classes",
     "P": "pixels of a side",
 }
+SMALLEST = 2  # batch or length of a run that measures
 RUN = ("B", "T", "S", "Tq", "Tk")  # chosen by whoever runs the model, not by the model
 
 
@@ -37,9 +38,9 @@ def matching(model: nn.Module, path: str) -> list[str]:
 
 
 def free_sizes(model: nn.Module, count: int, taken: Iterable[int] = ()) -> list[int]:
-    """The smallest sizes from 2 on that no dimension of the model's parameters has: a shape then reads one way."""
+    """The smallest sizes that no dimension of the model's parameters has: a shape then reads one way."""
     used = {size for parameter in model.parameters() for size in parameter.shape} | set(taken)
-    return [size for size in range(2, 2 + count + len(used)) if size not in used][:count]
+    return [size for size in range(SMALLEST, SMALLEST + count + len(used)) if size not in used][:count]
 
 
 class Shapes:

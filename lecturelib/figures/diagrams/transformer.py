@@ -11,7 +11,8 @@ from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.parts import BYPASS, PAD, Box, Column, Part, Repeat, Residual, Row, Titled
 from lecturelib.figures.diagrams.shapes import Shapes, free_sizes, measure
 from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.block import Block, DecoderBlock, FeedForward, PostNorm, PreNorm
+from lecturelib.layers.block import Block, FeedForward, PostNorm, PreNorm
+from lecturelib.layers.decoder_block import DecoderBlock
 
 
 def sublayer(part: Box, norm: Box, *, is_pre_norm: bool, tight: bool = False) -> list[Part]:
@@ -38,6 +39,8 @@ def block_parts(
     Without `notes` the boxes say their names only; `tight` also drops the shapes inside, for two models on a phone.
     """
     under = f"{at}." if at else ""
+    if not isinstance(block.mixer_wiring, PreNorm | PostNorm):
+        raise ValueError(f"a block is drawn wired PreNorm or PostNorm, got {type(block.mixer_wiring).__name__}")
     is_pre_norm = isinstance(block.mixer_wiring, PreNorm)
 
     def norm(wiring: str) -> Box:

@@ -72,6 +72,8 @@ def _patches(count: int) -> list[tuple[str, str, tuple[str, ...]]]:
 
 def vit_diagram(model: Any) -> Diagram:
     """A `ViT`: patches become tokens, a class token joins them, and the head reads it."""
+    if len(model.encoder.prefix_tokens) != 1:
+        raise ValueError("a ViT has one token before its patches; draw a distilled DeiT with deit_diagram")
     images, letters = _images(model)
     count, config = letters["N"], model.config
     letters["1+N"] = count + 1

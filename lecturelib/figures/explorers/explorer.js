@@ -1,19 +1,29 @@
 // The shared half of every explorer. `mount` gives each host element a Shadow DOM and calls the explorer's own
 // `render(data, kit)`. Everything in `kit` works by mouse, by touch and by keyboard, and has a name for screen readers.
 
-function mount(identity, css, data, render) {
+function mount(identity, css, frame, data, render) {
   // A page may show the same explorer twice; each host is filled once.
   document.querySelectorAll('[data-explorer="' + identity + '"]:not([data-ready])').forEach(function (host) {
     host.dataset.ready = "yes";
     const shadow = host.attachShadow({ mode: "open" });
     const style = document.createElement("style");
     style.textContent = css;
-    const root = document.createElement("div");
-    root.className = "root";
-    const live = document.createElement("p");
-    live.className = "live";
+    const card = document.createElement("section");
+    card.className = "card";
+    card.setAttribute("aria-label", frame.title);
+    const part = function (tag, name, text) {
+      const node = document.createElement(tag);
+      node.className = name;
+      node.textContent = text;
+      return node;
+    };
+    const head = part("header", "head", "");
+    head.append(part("p", "question", frame.title), part("p", "try", "Try: " + frame.hint));
+    const root = part("div", "root", "");
+    const live = part("p", "live", "");
     live.setAttribute("role", "status");
-    shadow.append(style, root, live);
+    card.append(head, root, live);
+    shadow.append(style, card);
     render(data, makeKit(root, live));
   });
 }
@@ -103,6 +113,107 @@ function makeKit(root, live) {
     };
   }
 
+  // A slider that can also walk by itself: a button plays it from where it stands, or from the start, and stops it.
+  function player(label, options, onChange) {
+    const inner = slider(label, options, function (value) { if (!walking) stop(); onChange(value); });
+    const button = element("button", { type: "button", class: "play", onclick: toggle });
+    const input = inner.node.querySelector("input");
+    let timer = null, walking = false;
+    function name(text, sign) { button.textContent = sign; button.setAttribute("aria-label", text + ": " + label); }
+    function stop() { clearInterval(timer); timer = null; name("Play", "▶"); }
+    function go(value) { walking = true; inner.set(value); walking = false; }
+    function step() {
+      const next = inner.value() + Number(input.step);
+      if (next > Number(input.max)) stop(); else go(next);
+    }
+    function toggle() {
+      if (timer) { stop(); return; }
+      if (inner.value() >= Number(input.max)) go(Number(input.min));
+      timer = setInterval(step, options.pause || 700);
+      name("Stop", "■");
+    }
+    stop();
+    inner.node = element("div", { class: "player" }, inner.node, button);
+    inner.input = input;
+    return inner;
+  }
+
+  // A grid of values with a name at every row and column: ink is the size, orange is below zero, a frame is the chosen
+  // row. Overlays may be drawn on `svg` at x(column), y(row). Options: rows, columns (names), rowsName, columnsName,
+  // onChoose(i, j), every (name only each so many), room (widest in pixels), under (an element to lie over).
+  function matrix(options) {
+    const rows = options.rows, columns = options.columns, every = options.every || 1;
+    const longest = function (names) { return Math.max(1, ...names.map(function (n) { return Array.from(n).length; })); };
+    const left = 6 + 7.4 * Math.min(12, longest(rows)) + (options.rowsName ? 18 : 0);
+    const slant = longest(columns) > 2;
+    const top = (slant ? 10 + 6.2 * Math.min(12, longest(columns)) : 18) + (options.columnsName ? 16 : 0);
+    const right = slant ? 3.4 * Math.min(12, longest(columns)) : 2;
+    const room = Math.min(options.room || 420, root.clientWidth || 420) - left - right;
+    const cell = Math.max(3, Math.min(26, Math.floor(room / columns.length), Math.floor(520 / rows.length)));
+    const width = left + columns.length * cell + right, height = top + rows.length * cell + 2;
+    const picture = svg("svg", { class: "matrix", role: "img", width: width, height: height,
+      viewBox: "0 0 " + width + " " + height });
+    const x = function (j) { return left + j * cell; }, y = function (i) { return top + i * cell; };
+    const cut = function (name) { return Array.from(name).length > 12 ? Array.from(name).slice(0, 11).join("") + "…" : name; };
+    if (options.columnsName) picture.append(svg("text", { class: "axis", x: x(0), y: 12 }, options.columnsName + " →"));
+    if (options.rowsName) picture.append(svg("text", { class: "axis", transform: "translate(12 " + y(0) + ") rotate(90)" }, options.rowsName + " →"));
+    columns.forEach(function (name, j) {
+      if (j % every) return;
+      const at = x(j + 0.5), low = top - 5;
+      picture.append(slant ? svg("text", { x: at, y: low, transform: "rotate(-60 " + at + " " + low + ")" }, cut(name))
+        : svg("text", { x: at, y: low, "text-anchor": "middle" }, cut(name)));
+    });
+    const names = rows.map(function (name, i) {
+      const label = svg("text", { x: left - 5, y: y(i + 0.5) + 4, "text-anchor": "end" }, i % every ? "" : cut(name));
+      picture.append(label);
+      return label;
+    });
+    const cells = [];
+    rows.forEach(function (_, i) {
+      columns.forEach(function (_, j) {
+        const title = svg("title", {});
+        const square = svg("rect", { class: "cell", x: x(j), y: y(i), width: cell, height: cell,
+          onclick: function () { if (options.onChoose) options.onChoose(i, j); } }, title);
+        cells.push({ square: square, title: title });
+        picture.append(square);
+      });
+    });
+    const frame = svg("rect", { class: "frame", x: x(0), width: columns.length * cell, height: cell, visibility: "hidden" });
+    picture.append(frame);
+    return {
+      node: picture, svg: picture, x: x, y: y, cell: cell,
+      paint: function (value, words, top) { // value(i, j), words(i, j) for the pointer, the value of full ink
+        cells.forEach(function (entry, index) {
+          const i = Math.floor(index / columns.length), j = index % columns.length, v = value(i, j);
+          entry.square.setAttribute("fill", v < 0 ? "var(--warm)" : "var(--blue)");
+          entry.square.setAttribute("fill-opacity", (0.95 * Math.min(1, Math.abs(v) / (top || 1))).toFixed(3));
+          entry.title.textContent = words(i, j);
+        });
+      },
+      choose: function (row) {
+        frame.setAttribute("y", y(row));
+        frame.setAttribute("visibility", "visible");
+        names.forEach(function (label, i) { label.setAttribute("class", i === row ? "chosen" : ""); });
+      },
+      describe: function (text) { picture.setAttribute("aria-label", text); },
+    };
+  }
+
+  // Names with their numbers. Returns {node, set([[name, value], ...])}.
+  function facts() {
+    const list = element("dl", { class: "facts" });
+    return { node: list, set: function (rows) {
+      list.replaceChildren(...rows.flatMap(function ([name, value]) {
+        return [element("dt", {}, name), element("dd", {}, value)];
+      }));
+    } };
+  }
+
+  // "1", "2", … as names of layers, heads and the like.
+  function counted(count) {
+    return Array.from({ length: count }, function (_, index) { return String(index + 1); });
+  }
+
   // A table of named bars, each with its number: length and digits say the same. Returns {node, set(values, options)}.
   function bars(caption, columnName, names, digits) {
     const title = element("caption", {}, caption);
@@ -158,7 +269,8 @@ function makeKit(root, live) {
   }
 
   return {
-    root: root, element: element, svg: svg, slider: slider, choices: choices, bars: bars,
+    root: root, element: element, svg: svg, slider: slider, player: player, choices: choices, bars: bars,
+    matrix: matrix, facts: facts, counted: counted,
     number: number, unpack: unpack, softmax: softmax,
     announce: function (text) { live.textContent = text; }, // shown, and read out by screen readers when it changes
   };

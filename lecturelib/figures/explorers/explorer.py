@@ -1,9 +1,11 @@
 """Explorers: small interactive figures that need no kernel, in the page, in JupyterLab and in Colab.
 
-To write one, subclass `Explorer`, name a JavaScript file that lies beside your Python file, and return its data:
+To write one, subclass `Explorer` in a folder of its own, give the card a question and a thing to try, and return its
+data:
 
     class NGramExplorer(Explorer):
-        script = "explorer.js"
+        title = "What comes next?"
+        hint = "type a word, then raise n until the counts run out."
 
         def data(self) -> dict[str, object]:
             return {"words": self.words, "probabilities": pack(self.probabilities)}
@@ -11,9 +13,9 @@ To write one, subclass `Explorer`, name a JavaScript file that lies beside your 
         def text(self) -> str:
             return "After 'the' the likeliest word is 'cat' (0.31)."
 
-The file holds the body of a function with two names in scope, `data` (what you returned) and `kit` (see
-`explorer.js`: elements, sliders, choices, bars, an announcement line). `kit.root` is the element to fill. Style it with
-a CSS file of the same stem, if the shared `explorer.css` is not enough.
+`explorer.js` beside the Python file is the body of a function with two names in scope, `data` (what you returned) and
+`kit` (see the shared `explorer.js`: elements, sliders, players, choices, bars, matrices, facts, an announcement line).
+`kit.root` is the element to fill. Style it with an `explorer.css` beside it, if the shared one is not enough.
 """
 
 import base64
@@ -45,7 +47,10 @@ class Explorer(ABC):
     scripts are stripped) shows `text()` instead.
     """
 
-    script: ClassVar[str]
+    title: ClassVar[str]
+    """The question that the card answers."""
+    hint: ClassVar[str]
+    """One thing to try first; the card writes "Try:" before it."""
 
     @abstractmethod
     def data(self) -> dict[str, object]:
@@ -61,14 +66,16 @@ class Explorer(ABC):
     def _repr_html_(self) -> str:
         data = json.dumps(self.data(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
         name = type(self).__name__
-        script = Path(inspect.getfile(type(self))).with_name(self.script)
+        frame = json.dumps({"title": self.title, "hint": self.hint}, ensure_ascii=False)
+        script = Path(inspect.getfile(type(self))).with_name("explorer.js")
         style = script.with_suffix(".css")
         identity = f"{name}-{hashlib.sha256(data.encode()).hexdigest()[:10]}"
         css = _read(_HERE / "explorer.css") + (_read(style) if style.exists() else "")
         return (
             f'<div class="lecturelib-explorer" data-explorer="{identity}"><p>{html.escape(self.text())}</p></div>'
             f"{_PAGE_STYLE}<script>(function () {{\n{_read(_HERE / 'explorer.js')}\n"
-            f"mount({json.dumps(identity)}, {json.dumps(css)}, {data}, function (data, kit) {{\n{_read(script)}\n}});\n"
+            f"mount({json.dumps(identity)}, {json.dumps(css)}, {frame}, {data}, function (data, kit) {{\n"
+            f"{_read(script)}\n}});\n"
             "})();</script>"
         )
 

@@ -60,7 +60,7 @@ _STYLE: Any = {
 }
 
 # Some themes put a white card behind HTML output on a dark page; ours needs none.
-_PAGE_STYLE = (
+PAGE_STYLE = (
     "<style>.lecturelib-figure{margin:0.5em 0;color:inherit}"
     ".lecturelib-figure svg{width:100%;height:auto}.lecturelib-figure svg.for-phone{display:none}"
     "@media(max-width:600px){.lecturelib-figure svg.for-page{display:none}"
@@ -115,7 +115,7 @@ class Picture:
         return f"[picture: {self.alt}]"
 
     def _repr_html_(self) -> str:
-        return f'<div class="lecturelib-figure">{self.svg}{self.narrow_svg}</div>{_PAGE_STYLE}'
+        return f'<div class="lecturelib-figure">{self.svg}{self.narrow_svg}</div>{PAGE_STYLE}'
 
 
 def _page_svg(figure: Figure, alt: str, kind: str) -> str:

@@ -195,8 +195,8 @@ def _choose(work: list[tuple[Owner, Listed]], exercise: str | None, attempts: At
         reason = f"there is no notebook (.ipynb), only {_few([entry.path for entry, _ in entries])}"
         return [replace(first, load=partial(refuse, reason)) if others else first]
     named = [entry for entry in notebooks if exercise and exercise.lower() in entry.path.lower()] or notebooks
-    if attempts == "best":
-        return sorted(named, key=_age)[-MAX_ATTEMPTS:]
+    if attempts == "best":  # the same twice is one attempt, the earlier
+        return list({_digest(entry): entry for entry in sorted(named, key=_age, reverse=True)[:MAX_ATTEMPTS]}.values())
     age = _age if attempts == "last" else _upload
     latest = max(age(entry) for entry in named)
     first, *equals = [entry for entry in named if age(entry) == latest]

@@ -76,11 +76,17 @@ def owners(tops: Iterable[Top], exercise: str = "") -> dict[str, Owner]:
         exercise: a file that a student called so begins with this, whatever numbers are in it
     """
     tops = list(tops)
+    outside = {top.name: _outside(readable(top.name)) for top in tops if "/" in top.name}
+    tops = [top for top in tops if top.name not in outside]
     made_by = platform(tops, exercise)
     if made_by is None:
-        return _distinct(_plain(tops))
+        return _distinct({**_plain(tops), **outside})
     readings = {top.name: _READS[made_by](top, exercise) for top in tops}
-    return _distinct(_platform({name: reading for name, reading in readings.items() if reading}))
+    return _distinct({**_platform({name: reading for name, reading in readings.items() if reading}), **outside})
+
+
+def _outside(path: str) -> Owner:
+    return Owner(student=path, name=path, doubt="its path leads out of the zip")
 
 
 def platform(tops: Iterable[Top], exercise: str = "") -> Literal["Canvas", "Moodle"] | None:

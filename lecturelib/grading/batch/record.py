@@ -82,8 +82,8 @@ def about(exercise: str, name: str) -> str:
 
 
 def best(attempts: Sequence[Graded]) -> Graded:
-    """The attempt that counts most; of equals the last."""
-    chosen = max(reversed(attempts), key=lambda row: row.points)
+    """The attempt that counts most; of equals the first."""
+    chosen = max(attempts, key=lambda row: row.points)
     if len(attempts) == 1:
         return chosen
     note = f"the best of {len(attempts)} attempts"

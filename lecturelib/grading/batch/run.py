@@ -53,18 +53,20 @@ def grade_batch(
     outline = record.outline
     for folder in ("feedback", "gradescope"):
         (out / folder).mkdir(parents=True, exist_ok=True)
-    by_source = {(one.source, one.path): one for one in intake.found}
+    by_source = {(one.source, one.path): (index, one) for index, one in enumerate(intake.found)}
     expected = Counter(one.student for one in intake.found)
-    attempts: dict[str, list[Graded]] = {}
+    attempts: dict[str, list[tuple[int, Graded]]] = {}
     rows = []
     for raw in grade_all(intake.found, journal, pool, rubric=outline.name, seed=seed):
         row = decided(outline, raw, journal.decisions.get(raw.key, {}))
-        row = _with_lateness(row, by_source[raw.key.rpartition("/")[0], raw.path], late, outline)
+        index, found = by_source[raw.key.rpartition("/")[0], raw.path]
+        row = _with_lateness(row, found, late, outline)
         progress(row)
         tried = attempts.setdefault(row.student, [])
-        tried.append(row)
+        tried.append((index, row))
         if len(tried) == expected[row.student]:
-            chosen = replace(best(attempts.pop(row.student)), roster=(roster or {}).get(row.student, {}))
+            in_order = [one for _, one in sorted(attempts.pop(row.student), key=lambda pair: pair[0])]
+            chosen = replace(best(in_order), roster=(roster or {}).get(row.student, {}))
             write_pages(out, outline, chosen)
             rows.append(slim(chosen))
     rows.sort(key=lambda row: row.student)

@@ -9,12 +9,12 @@ runs the same tests, and hidden ones, on its own side.
 """
 
 import html
-import re
 import textwrap
 from collections.abc import Callable, MutableMapping
 from typing import Any
 
 from lecturelib.grading.check import heatmap
+from lecturelib.grading.check.inline import inline_html
 from lecturelib.grading.check.packing import unpack_rubric
 from lecturelib.grading.rubric.results import ExerciseResult, TestResult
 from lecturelib.grading.rubric.rubric import Rubric
@@ -53,12 +53,16 @@ class Report:
 
     def __repr__(self) -> str:
         blocks = [_exercise_text(exercise) for exercise in self.exercises]
-        return "\n\n".join([*blocks, *([self.note] if self.note else [])])
+        return "\n\n".join([*blocks, *(line for line in (_total(self.exercises), self.note) if line)])
 
     def _repr_html_(self) -> str:
         blocks = [_exercise_html(exercise) for exercise in self.exercises]
-        note = f'<div class="lecturelib-check" role="status"><p>{inline_html(self.note)}</p></div>' if self.note else ""
-        return "".join(blocks) + note + _STYLE
+        blocks += [
+            f'<div class="lecturelib-check" role="status"><p>{inline_html(line)}</p></div>'
+            for line in (_total(self.exercises), self.note)
+            if line
+        ]
+        return "".join(blocks) + _STYLE
 
 
 class Checker:
@@ -89,7 +93,8 @@ class Checker:
 
     def _exercise(self, name: str, results: tuple[TestResult, ...]) -> ExerciseResult:
         tests = tuple(result for result in results if result.exercise == name)
-        return ExerciseResult(name=name, title=self.rubric.exercises[name].title, tests=tests)
+        exercise = self.rubric.exercises[name]
+        return ExerciseResult(name=name, title=exercise.title, tests=tests, hidden_points=exercise.hidden_points)
 
 
 def load_checks(blob: str, namespace: MutableMapping[str, Any]) -> Callable[..., Report]:
@@ -114,11 +119,31 @@ def load_checks(blob: str, namespace: MutableMapping[str, Any]) -> Callable[...,
 def _headline(exercise: ExerciseResult) -> str:
     passed, total = sum(test.passed for test in exercise.tests), len(exercise.tests)
     title = exercise.title if exercise.title.endswith("?") else f"{exercise.title}:"
-    if exercise.passed:
-        return f"{title} all {total} checks pass."
-    if all(test.outcome == "missing" for test in exercise.tests):
+    if total and all(test.outcome == "missing" for test in exercise.tests):
         return f"{title} not started. {_start(exercise.tests[0])}"
-    return f"{title} {passed} of {total} checks pass."
+    if not exercise.passed:
+        said = f"{passed} of {_count(total, 'check')} {'passes' if total == 1 else 'pass'}"
+    else:
+        said = "the check passes" if total == 1 else f"all {total} checks pass"
+    return f"{title} {said} ({_points(exercise.earned, exercise.points, exercise.hidden_points)})."
+
+
+def _points(earned: float, points: float, hidden: float) -> str:
+    return f"{earned:g} of {_count(points, 'point')} here" + (f", {hidden:g} more in grading" if hidden else "")
+
+
+def _count(number: float, thing: str) -> str:
+    return f"{number:g} {thing}{'' if number == 1 else 's'}"
+
+
+def _total(exercises: tuple[ExerciseResult, ...]) -> str:
+    """One line for several exercises together; nothing for one."""
+    if len(exercises) < 2:
+        return ""
+    earned, points, hidden = (
+        sum(getattr(exercise, name) for exercise in exercises) for name in ("earned", "points", "hidden_points")
+    )
+    return f"Together: {_points(earned, points, hidden)}."
 
 
 def _start(test: TestResult) -> str:
@@ -138,32 +163,19 @@ def _title(test: TestResult) -> str:
     return test.name.replace("_", " ")
 
 
-def _remark(test: TestResult) -> str:
-    if not test.replaced or test.outcome == "missing":
-        return ""
-    names = ", ".join(f"`{name}`" for name in test.replaced)
-    return f"(Checked with a working {names} in place of yours, which does not pass yet.)"
-
-
 def _exercise_text(exercise: ExerciseResult) -> str:
     lines = [_headline(exercise)]
     for test, message in _shown(exercise):
         lines.append(f"  {MARKS.get(test.outcome, FAILED_MARK)} {_title(test)}{': ' + message if message else ''}")
         if test.passed:
             continue
+        if test.call:
+            lines.append(f"    Called: {test.call}")
         if test.hint and test.outcome != "missing":
             lines.append(f"    Hint: {test.hint}")
         if test.picture:
             lines.append(textwrap.indent(heatmap.text(test.picture), "    "))
-        if _remark(test):
-            lines.append(f"    {_remark(test)}")
     return "\n".join(lines)
-
-
-def inline_html(text: str) -> str:
-    """Escaped text in which `code` and *emphasis* are set as such."""
-    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
-    return re.sub(r"\*([^\s*][^*]*)\*", r"<em>\1</em>", text)
 
 
 def _exercise_html(exercise: ExerciseResult) -> str:
@@ -174,13 +186,13 @@ def _exercise_html(exercise: ExerciseResult) -> str:
         line = f'<span role="img" aria-label="{word}">{mark}</span> {html.escape(_title(test))}'
         if not test.passed:
             line += f": {inline_html(message)}"
+            if test.call:
+                line += f"<br>Called: <code>{html.escape(test.call)}</code>"
             if test.hint and test.outcome != "missing":
                 line += f'<br><span class="hint"><strong>Hint.</strong> {inline_html(test.hint)}</span>'
             if test.picture:
                 caption = html.escape(heatmap.alt_text(test.picture))
                 line += f"<figure>{heatmap.svg(test.picture)}<figcaption>{caption}</figcaption></figure>"
-            if _remark(test):
-                line += f"<p>{inline_html(_remark(test))}</p>"
         items.append(f"<li>{line}</li>")
     state = " all-pass" if exercise.passed else ""
     listing = f"<ul>{''.join(items)}</ul>" if items else ""

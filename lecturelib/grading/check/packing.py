@@ -1,98 +1,197 @@
-"""The visible part of a rubric as a few lines of text that a notebook can carry.
+"""The visible tests of a rubric as a few lines of text that a notebook can carry.
 
 A released exercise holds its own checks, so `check` needs only the notebook and an installed lecturelib, and an
-instructor's own sets need no repackaging. Hidden tests, and whatever only they use, are left out before packing.
+instructor's own sets need no repackaging. The text is base64 of zlib of two frames as the sandbox's wire has them, JSON
+with raw numbers: first what the set is and the objects that its functions are given, then the recorded tests. The one
+piece of source in it is that of the classes marked `@rubric.given`, which are inputs: a model to decode with.
 """
 
 import ast
 import base64
 import binascii
+import builtins
+import math
+import struct
 import textwrap
+import types
 import zlib
+from collections.abc import Callable
+from typing import Any
 
-from lecturelib.grading.rubric.rubric import Rubric
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
 
-MAX_SOURCE = 1 << 20  # bytes of rubric source; far above any real one
+from lecturelib.grading.check.recording import Judgement, Recorded, record, replay
+from lecturelib.grading.rubric.compare import Comparison
+from lecturelib.grading.rubric.rubric import Exercise, GraderTest, Mistake, Rubric
+from lecturelib.grading.sandbox.worker import wire
+from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Opaque, Raised, Reply, Step
 
-
-def visible_source(source: str) -> str:
-    """The rubric's source without hidden tests, without what only they use, and without comments between things."""
-    statements = [node for node in ast.parse(source).body if not _is_hidden_test(node)]
-    while True:
-        used = _names_used(statements)
-        kept = [node for node in statements if _is_needed(node, used)]
-        if len(kept) == len(statements):
-            break
-        statements = kept
-    lines = source.splitlines()
-    return "\n".join("\n".join(lines[_first_line(node) - 1 : node.end_lineno]) for node in kept) + "\n"
-
-
-def _is_hidden_test(node: ast.stmt) -> bool:
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
-        return ast.unparse(node.value.func) == "rubric.written"  # what a reader looks for is not to be read either
-    for decorator in getattr(node, "decorator_list", []):
-        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "rubric.test":
-            visible = next((k.value for k in decorator.keywords if k.arg == "visible"), None)
-            if not isinstance(visible, ast.Constant) or not isinstance(visible.value, bool):
-                name = getattr(node, "name", "?")
-                raise ValueError(f"test {name} (line {node.lineno}) must say visible=True or visible=False, literally")
-            return not visible.value
-    return False
+MOST_BYTES = 8 << 20  # unpacked; far above any real one
+_CAPS = wire.Caps(header_bytes=MOST_BYTES, buffer_bytes=MOST_BYTES, nodes=1_000_000)
+_RECORDS = (Call, Step, Judgement, Comparison, Recorded, Reply, Gradients, Raised, Opaque)
+_PREFIX = struct.Struct("<II")
+_GIVEN_MAY_USE = {"torch": torch, "math": math, "nn": nn, "F": functional}
 
 
-def _names_used(statements: list[ast.stmt]) -> set[str]:
-    """Names each statement reads, other than its own: a helper that calls itself is not needed by that."""
-    used: set[str] = set()
-    for node in statements:
-        names = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        used |= names - _defined(node)
-    return used
+def pack_rubric(rubric: Rubric) -> str:
+    """Text to put between triple quotes: the visible part of a rubric, in lines of 100."""
+    objects: list[tuple[str, dict[str, Any], str]] = []
+
+    def register(function: Any) -> tuple[int, str]:
+        method = "" if type(function).__name__ in rubric.givens else getattr(function, "__name__", "")
+        owner = function if not method else getattr(function, "__self__", None)
+        if type(owner) is not rubric.givens.get(type(owner).__name__):
+            raise ValueError(
+                f"a visible test hands {function!r} to a student's function; mark its class with @rubric.given"
+            )
+        objects.append((type(owner).__name__, dict(vars(owner)), method))
+        return len(objects) - 1, "given"
+
+    visible = [test for test in rubric.tests if test.visible]
+    tests = [
+        {
+            "name": test.name,
+            "exercise": test.exercise,
+            "points": test.points,
+            "hint": test.hint,
+            "needs": test.needs,
+            "noise": test.noise,
+            "recorded": record(rubric, test),
+        }
+        for test in visible
+    ]
+    second = wire.encode(tests, register)
+    about = {
+        "name": rubric.name,
+        "title": rubric.title,
+        "exercises": [
+            (e.name, e.title, e.minutes, e.difficulty, e.defines, _hidden_points(rubric, e.name))
+            for e in rubric.exercises.values()
+            if not e.items  # a reader grades it, nothing checks it
+        ],
+        "mistakes": [(m.name, m.exercise, m.stands_for, m.hint) for m in rubric.mistakes],
+        "given": given_source(rubric),
+        "objects": objects,
+    }
+    packed = zlib.compress(wire.encode(about) + second, 9)
+    return "\n".join(textwrap.wrap(base64.b64encode(packed).decode(), 100))
 
 
-def _defined(node: ast.stmt) -> set[str]:
-    if isinstance(node, ast.FunctionDef | ast.ClassDef):
-        return {node.name}
-    if isinstance(node, ast.Assign):
-        return {n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
-    return set()
+def _hidden_points(rubric: Rubric, exercise: str) -> float:
+    return float(sum(test.points for test in rubric.tests_of(exercise) if not test.visible))
 
 
-def _is_needed(node: ast.stmt, used: set[str]) -> bool:
-    registered = any(ast.unparse(d).startswith("rubric.") for d in getattr(node, "decorator_list", []))
-    defined = _defined(node)
-    return registered or not defined or "rubric" in defined or bool(defined & used)
+def given_source(rubric: Rubric) -> str:
+    """The source of the given classes and of the constants they use; ValueError if they use anything else."""
+    if not rubric.givens:
+        return ""
+    body = ast.parse(rubric.source).body
+    classes = [node for node in body if isinstance(node, ast.ClassDef) and node.name in rubric.givens]
+    used = {n.id for node in classes for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+    constants = [node for node in body if isinstance(node, ast.Assign) and _constants(node) & used]
+    made = {"rubric", "draw", *(name for node in constants for name in _constants(node)), *_GIVEN_MAY_USE}
+    for node in classes:
+        node.decorator_list = []
+        node.body = [part for part in node.body if getattr(part, "name", "") != "__init__"]  # it arrives with its state
+        inside = [n for n in ast.walk(node) if isinstance(n, ast.Name)]
+        local = {n.id for n in inside if not isinstance(n.ctx, ast.Load)}
+        local |= {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
+        foreign = {n.id for n in inside if n.id not in made | local} - set(rubric.givens) - set(dir(builtins))
+        if foreign:
+            raise ValueError(f"the given class {node.name} uses {', '.join(sorted(foreign))}; {_GIVEN_RULE}")
+    return "\n\n".join(ast.unparse(node) for node in (*constants, *classes))
 
 
-def _first_line(node: ast.stmt) -> int:
-    return min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", []))])
+_GIVEN_RULE = f"a notebook carries its source, which may use {', '.join(_GIVEN_MAY_USE)} and plain constants"
 
 
-def pack(source: str) -> str:
-    """Text to put between triple quotes: zlib, then base64 in lines of 100."""
-    packed = base64.b64encode(zlib.compress(source.encode(), 9)).decode()
-    return "\n".join(textwrap.wrap(packed, 100))
+def _constants(node: ast.Assign) -> set[str]:
+    """The names that a statement such as `PAD, BOS = 0, 1` gives plain values."""
+    try:
+        ast.literal_eval(node.value)
+    except ValueError:
+        return set()
+    return {n.id for target in node.targets for n in ast.walk(target) if isinstance(n, ast.Name)}
 
 
-def unpack(blob: str) -> str:
-    """The inverse of `pack`; ValueError in the reader's words if the text is damaged."""
+def unpack(blob: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What is packed: the set, and its tests; ValueError in the reader's words if the text is damaged."""
     try:
         inflater = zlib.decompressobj()
-        data = inflater.decompress(base64.b64decode("".join(blob.split()), validate=True), MAX_SOURCE)
+        data = inflater.decompress(base64.b64decode("".join(blob.split()), validate=True), 2 * MOST_BYTES)
         if not inflater.eof:
             raise ValueError("cut short or too large")
-        return data.decode()
-    except (binascii.Error, zlib.error, ValueError) as error:
+        about, rest = _frame(data, None)
+        tests, rest = _frame(rest, _given_objects(about))
+        if rest or not isinstance(tests, list):
+            raise ValueError("not what was packed")
+    except (binascii.Error, zlib.error, struct.error, wire.Malformed, ValueError, KeyError, TypeError) as error:
         raise ValueError(
             f"the packed checks of this notebook are damaged ({error}); download the notebook again"
         ) from error
+    return about, tests
+
+
+def _frame(data: bytes, proxy: Callable[[int, str], Any] | None) -> tuple[Any, bytes]:
+    header, body = _PREFIX.unpack(data[: _PREFIX.size])
+    data = data[_PREFIX.size :]
+    value = wire.Decoder(_CAPS, _RECORDS, proxy).decode(data[:header], data[header : header + body])
+    return value, data[header + body :]
+
+
+def _given_objects(about: dict[str, Any]) -> Callable[[int, str], Any]:
+    namespace: dict[str, Any] = dict(_GIVEN_MAY_USE)
+    exec(compile(about["given"], "<given>", "exec"), namespace)
+
+    def proxy(number: int, kind: str) -> Any:
+        name, state, method = about["objects"][number]
+        made = object.__new__(namespace[name])
+        vars(made).update(state)
+        return getattr(made, method) if method else made
+
+    return proxy
 
 
 def unpack_rubric(blob: str) -> Rubric:
-    """The visible rubric that `pack(visible_source(...))` holds. Its code is run: the notebook is the reader's own."""
-    namespace: dict[str, object] = {"__name__": "checks"}
-    exec(compile(unpack(blob), "<checks>", "exec"), namespace)
-    rubric = namespace.get("rubric")
-    if not isinstance(rubric, Rubric):
-        raise ValueError("the packed checks of this notebook define no rubric; download the notebook again")
+    """A rubric of the visible tests: without references, its mistakes known by their answers alone."""
+    about, tests = unpack(blob)
+    rubric = Rubric(about["name"], title=about["title"])
+    for name, title, minutes, difficulty, defines, hidden in about["exercises"]:
+        rubric.exercises[name] = Exercise(
+            name=name, title=title, minutes=minutes, difficulty=difficulty, defines=defines, hidden_points=hidden
+        )
+    for name, exercise, stands_for, hint in about["mistakes"]:
+        rubric.mistakes.append(Mistake(name=name, exercise=exercise, stands_for=stands_for, hint=hint, function=None))
+    for test in tests:
+        recorded = test.pop("recorded")
+        rubric.tests.append(
+            GraderTest(**test, visible=True, topic="", function=replay(recorded), recorded=recorded.mistakes)
+        )
     return rubric
+
+
+def same_checks(one: str, other: str) -> bool:
+    """Whether two packed texts hold the same, up to the rounding by which machines differ."""
+    return _same(unpack(one), unpack(other))
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return False
+        return bool(torch.isclose(one.double(), other.double(), rtol=1e-3, atol=1e-4, equal_nan=True).all())
+    if type(one).__name__ != type(other).__name__:  # each unpacking makes its own given classes
+        return False
+    if isinstance(one, dict):
+        return list(one) == list(other) and all(_same(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_same, one, other))
+    if isinstance(one, types.MethodType):  # of a given object
+        return one.__name__ == other.__name__ and _same(one.__self__, other.__self__)
+    if hasattr(one, "__dict__"):  # a record, or a given object
+        return _same(dict(vars(one)), dict(vars(other)))
+    if isinstance(one, float):
+        return math.isclose(one, other, rel_tol=1e-3, abs_tol=1e-4) or (math.isnan(one) and math.isnan(other))
+    return bool(one == other)

@@ -23,7 +23,7 @@ from typing import Any
 
 import nbformat
 
-from lecturelib.grading.check.packing import pack, unpack, visible_source
+from lecturelib.grading.check.packing import pack_rubric, same_checks
 from lecturelib.grading.notebook import read_bytes
 from lecturelib.grading.rubric.rubric import Rubric, load_rubric
 
@@ -84,7 +84,7 @@ def release(paths: Paths) -> str:
     notebook = read_notebook(paths.solution)
     if not paths.rubric.is_file():
         raise FileNotFoundError(f"solutions/{paths.name}.ipynb has no rubric: write {paths.rubric}")
-    source, rubric = paths.rubric.read_text(), load_rubric(paths.rubric)
+    rubric = load_rubric(paths.rubric)
     cells: list[Any] = []
     current: str | None = None
     opened: list[str] = []
@@ -108,7 +108,7 @@ def release(paths: Paths) -> str:
         else:
             cells.append(_cell(cell, strip_solutions(cell.source) if cell.cell_type == "code" else cell.source))
         if "parameters" in tags:
-            cells.append(_checks_cell(visible_source(source)))
+            cells.append(_checks_cell(rubric))
         if "end-of-exercises" in tags:
             cells.append(nbformat.v4.new_code_cell(source="check()", id="check-all"))
     cells += _check_cells(current)
@@ -192,11 +192,11 @@ def _cell(cell: Any, source: str) -> Any:
     return make(source=source, id=cell.id, metadata=metadata)
 
 
-def _checks_cell(source: str) -> Any:
+def _checks_cell(rubric: Rubric) -> Any:
     text = (
         "# @title Checks for this notebook: run this cell, there is nothing to read in it\n"
         "from lecturelib.grading import load_checks\n\n"
-        f'check = load_checks(\n    """\n{pack(source)}\n""",\n    globals(),\n)'
+        f'check = load_checks(\n    """\n{pack_rubric(rubric)}\n""",\n    globals(),\n)'
     )
     metadata = {"cellView": "form", "jupyter": {"source_hidden": True}, "tags": ["hide-input", CHECKS_TAG]}
     return nbformat.v4.new_code_cell(source=text, id=CHECKS_TAG, metadata=metadata)
@@ -234,10 +234,12 @@ def drift(paths: Paths) -> list[str]:
     if not paths.exercise.is_file():
         return [f"{shown}: missing"]
     fresh, stored = nbformat.reads(release(paths), as_version=4), read_notebook(paths.exercise)
-    ours, theirs = ({cell.id: _comparable(cell) for cell in book.cells} for book in (fresh, stored))
+    ours, theirs = ({cell.id: cell for cell in book.cells} for book in (fresh, stored))
     found = [f"{shown}: cell {name} is missing" for name in ours if name not in theirs]
     found += [f"{shown}: cell {name} is not in the solution" for name in theirs if name not in ours]
-    found += [f"{shown}: cell {name} differs" for name in ours if name in theirs and ours[name] != theirs[name]]
+    found += [
+        f"{shown}: cell {name} differs" for name in ours if name in theirs and not _agree(ours[name], theirs[name])
+    ]
     if not found and list(ours) != list(theirs):
         found.append(f"{shown}: the cells are in another order")
     return found
@@ -250,10 +252,14 @@ def strays(root: Path) -> list[str]:
     return [f"exercises/{name}: no solution makes it" for name in extra]
 
 
-def _comparable(cell: Any) -> tuple[Any, ...]:
-    """A cell without what may differ between machines: compressors of the same text need not agree byte for byte."""
-    source = _PACKED.sub(lambda match: unpack(match.group(1)), cell.source)
-    return cell.cell_type, source, dict(cell.metadata), len(cell.get("outputs", []))
+def _agree(one: Any, other: Any) -> bool:
+    """Whether two cells are the same, up to what differs between machines: rounding and compressors."""
+    ours, theirs = (
+        (cell.cell_type, _PACKED.sub("", cell.source), dict(cell.metadata), len(cell.get("outputs", [])))
+        for cell in (one, other)
+    )
+    packed = [_PACKED.findall(cell.source) for cell in (one, other)]
+    return ours == theirs and len(packed[0]) == len(packed[1]) and all(map(same_checks, *packed))
 
 
 def read_notebook(path: Path) -> Any:

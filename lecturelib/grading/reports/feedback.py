@@ -4,6 +4,7 @@ import hashlib
 import re
 
 from lecturelib.grading.check import heatmap
+from lecturelib.grading.check.inline import inline_html
 from lecturelib.grading.reports.page import number, page, text
 from lecturelib.grading.rubric.outline import Outline
 from lecturelib.grading.rubric.results import ExerciseResult, Graded, TestResult
@@ -20,7 +21,7 @@ SAID = {
 
 
 def feedback_page(outline: Outline, graded: Graded) -> str:
-    """Visible tests with message, hint and picture; of hidden ones only the points they add up to."""
+    """Visible tests with message, hint and picture; of hidden ones the points and the topics to look at."""
     result = graded.result
     parts = [
         f"<h1>{text(outline.title)}</h1>",
@@ -56,7 +57,9 @@ def _exercise(exercise: ExerciseResult, answer: str | None) -> str:
     parts = [head, *([f"<pre>{text(answer, 20_000)}</pre>"] if answer else []), *(_test(test) for test in visible)]
     if hidden:
         earned, points = sum(test.earned for test in hidden), sum(test.points for test in hidden)
-        parts.append(f"<p>Further tests on other inputs: {number(earned)} of {number(points)} points.</p>")
+        topics = ", ".join(dict.fromkeys(test.topic for test in hidden if test.topic and not test.passed))
+        look = f" Look at: {text(topics)}." if topics else ""
+        parts.append(f"<p>Further tests on other inputs: {number(earned)} of {number(points)} points.{look}</p>")
         parts += [f'<p class="hint">{text(test.comment)}</p>' for test in hidden if test.comment]
     return "\n".join(parts)
 
@@ -74,8 +77,10 @@ def _test(test: TestResult) -> str:
         parts.append(f'<p class="hint">{text(test.comment)}</p>')
     if test.message:
         parts.append(f"<pre>{text(test.message)}</pre>")
+    if test.call:
+        parts.append(f"<p>Called: <code>{text(test.call)}</code></p>")
     if test.hint:
-        parts.append(f'<p class="hint">Hint: {text(test.hint)}</p>')
+        parts.append(f'<p class="hint">Hint: {inline_html(test.hint)}</p>')
     if test.replaced:
         names = ", ".join(test.replaced)
         parts.append(

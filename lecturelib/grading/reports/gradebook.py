@@ -67,7 +67,7 @@ def moodle_csv(outline: Outline, graded: Sequence[Graded]) -> str:
     The gradebook's asks which column is whose: Email address or ID number. Where the roster is a worksheet its headings
     and its maximum grade are kept, and points are scaled to that.
     """
-    most = {_maximum(row.roster) or outline.points for row in graded}
+    most = {maximum for row in graded if (maximum := _maximum(row.roster))}
     scale = most.pop() / outline.points if len(most) == 1 and outline.points else 1.0
     header = ["Identifier", "Full name", "ID number", "Email address", "Grade", "Maximum grade"]
     rows = []

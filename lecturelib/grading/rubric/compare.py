@@ -9,76 +9,177 @@ something else on integers.
 import contextlib
 import math
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lecturelib.grading.rubric.results import Picture
 from lecturelib.grading.rubric.submission import StudentError
+from lecturelib.grading.rubric.wording import dtype_remark, family, name_of, picture_of, shape_remark, value_message
 from lecturelib.grading.sandbox.worker.calls import Gradients, Opaque, plain
-
-MAX_ROWS, MAX_COLUMNS = 12, 16  # of a picture
 
 
 class Mismatch(AssertionError):
-    """An answer that is not the expected one; says how in words and, for tensors, in a picture."""
+    """An answer that is not the expected one; says how in words and, for tensors, in a picture.
 
-    def __init__(self, message: str, picture: Picture | None = None) -> None:
+    `form` is True when it is not the numbers that are wrong but what holds them: a type, a shape, nothing at all. `got`
+    is the answer as the test had it, so that the call it came from can be found.
+    """
+
+    def __init__(self, message: str, picture: Picture | None = None, *, form: bool = False) -> None:
         super().__init__(message)
-        self.picture = picture
+        self.picture, self.form = picture, form
+        self.got: Any = None
 
 
-def assert_close(got: Any, want: Any, *, what: str = "the result", rtol: float = 1e-4, atol: float = 1e-5) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """What one `assert_close` was asked."""
+
+    want: Any
+    what: str | tuple[str, ...]
+    rtol: float
+    atol: float
+    floor: float | None
+
+    def judge(self, got: Any) -> None:
+        """Raise `Mismatch` if `got` is not what is wanted."""
+        plainly, want = (value if isinstance(value, Gradients) else plain(value) for value in (got, self.want))
+        near = _Near(self.rtol, self.atol, self.floor)
+        try:
+            if isinstance(self.what, tuple):
+                _compare_parts(plainly, want, self.what, near)
+            else:
+                _compare(plainly, want, self.what, near)
+        except Mismatch as error:
+            error.got = got
+            raise
+
+
+class _Near(NamedTuple):
+    rtol: float
+    atol: float
+    floor: float | None
+
+
+_LISTENERS: list[Callable[[Any, Comparison], None]] = []
+
+
+@contextlib.contextmanager
+def overheard(listener: Callable[[Any, Comparison], None]) -> Iterator[None]:
+    """Meanwhile every `assert_close` also tells the listener what is compared with what."""
+    _LISTENERS.append(listener)
+    try:
+        yield
+    finally:
+        _LISTENERS.remove(listener)
+
+
+def assert_close(
+    got: Any,
+    want: Any,
+    *,
+    what: str | tuple[str, ...] = "the result",
+    rtol: float = 1e-4,
+    atol: float = 1e-5,
+    floor: float | None = None,
+) -> None:
     """Pass if `got` is `want` up to rounding: shape, finiteness and every value, through tuples, lists and dicts.
 
     Args:
         got: from the submission; anything at all
         want: from the reference; a tensor, number, bool, str, None, `Gradients`, or a tuple, list or dict of them
-        what: how to call it in the message, such as "the weights" or "the gradient by the keys"
+        what: how to call it in the message, such as "the weights"; for several things returned together, the name of
+            each. They are then compared from the last to the first: what is returned last was mostly computed first.
+        floor: numbers at or below it count as minus infinity
     """
-    got = got if isinstance(got, Gradients) else plain(got)
-    want = want if isinstance(want, Gradients) else plain(want)
-    _compare(got, want, what, rtol, atol)
+    comparison = Comparison(want=want, what=what, rtol=rtol, atol=atol, floor=floor)
+    for listener in _LISTENERS:
+        listener(got, comparison)
+    comparison.judge(got)
 
 
-def _compare(got: Any, want: Any, what: str, rtol: float, atol: float) -> None:
+def _compare_parts(got: Any, want: Any, names: tuple[str, ...], near: _Near) -> None:
+    if isinstance(got, Tensor) and got.dim() and len(got) == len(names):
+        got = list(got)
+    if not isinstance(got, list | tuple) or len(got) != len(names):
+        given = f"{len(got)} things" if isinstance(got, list | tuple) else name_of(got)
+        raise Mismatch(f"return {_NUMBERS[len(names)]}, {' and '.join(names)}; you return {given}", form=True)
+    wrong: list[Mismatch] = []
+    for name, one, other in zip(reversed(names), reversed(got), reversed(want), strict=True):
+        try:
+            _compare(one, other, name, near)
+        except Mismatch as error:
+            wrong.append(error)
+    if not wrong:
+        return
+    if len(wrong) < len(names):
+        right = [name for name in names if not any(str(error).startswith(name) for error in wrong)]
+        message = f"{wrong[0]} (Right: {' and '.join(right)}.)" if right else str(wrong[0])
+        raise Mismatch(message, wrong[0].picture, form=wrong[0].form)
+    raise wrong[0]
+
+
+_NUMBERS = ("nothing", "one thing", "a pair", "three things", "four things")
+
+
+def _compare(got: Any, want: Any, what: str, near: _Near) -> None:
+    if got is None and want is not None:
+        raise Mismatch(f"{what} is None: is a `return` missing?", form=True)
     if isinstance(want, Gradients):
-        _compare_gradients(got, want, what, rtol, atol)
+        _compare_gradients(got, want, what, near)
     elif isinstance(want, Tensor):
-        _compare_tensors(got, want, what, rtol, atol)
+        _compare_tensors(got, want, what, near)
     elif isinstance(want, Opaque):
         if not isinstance(got, Opaque):
-            raise Mismatch(f"{what} should be a {want.type}, got {name_of(got)}")
+            raise Mismatch(f"{what} should be a {want.type}, got {name_of(got)}", form=True)
     elif isinstance(want, bool) or want is None or isinstance(want, str):
         if isinstance(got, Tensor) and got.dim() == 0 and got.dtype == torch.bool:
             got = bool(got)
         if type(got) is not type(want) or got != want:
-            raise Mismatch(f"{what} should be {want!r}, got {name_of(got)}")
+            raise Mismatch(f"{what} should be {want!r}, got {name_of(got)}", form=type(got) is not type(want))
     elif isinstance(want, int | float):
-        _compare_numbers(got, want, what, rtol, atol)
+        _compare_numbers(got, want, what, near)
     elif isinstance(want, list | tuple):
-        if isinstance(got, Tensor) and got.dim() == 1 and all(type(item) in (int, float) for item in want):
-            got = got.tolist()  # numbers in a row, however they are held
-        if not isinstance(got, list | tuple) or len(got) != len(want):
-            raise Mismatch(f"{what} should be {name_of(want)}, got {name_of(got)}")
-        for index, (one, other) in enumerate(zip(got, want, strict=True)):
-            _compare(one, other, f"{what}, item {index}" if len(want) > 1 else what, rtol, atol)
+        _compare_rows(got, want, what, near)
     elif isinstance(want, dict):
         if not isinstance(got, dict) or set(got) != set(want):
             keys = ", ".join(map(str, got)) if isinstance(got, dict) else name_of(got)
-            raise Mismatch(f"{what} should be a dict with keys {', '.join(map(str, want))}; got {keys}")
+            raise Mismatch(f"{what} should be a dict with keys {', '.join(map(str, want))}; got {keys}", form=True)
         for key, value in want.items():
-            _compare(got[key], value, f"{what}[{key!r}]", rtol, atol)
+            _compare(got[key], value, f"{what}[{key!r}]", near)
     else:
         raise TypeError(f"cannot compare with an expected value of type {type(want).__name__}")
 
 
-def _compare_gradients(got: Any, want: Gradients, what: str, rtol: float, atol: float) -> None:
+def _compare_rows(got: Any, want: list[Any] | tuple[Any, ...], what: str, near: _Near) -> None:
+    if isinstance(got, Tensor) and got.dim():
+        got = got.tolist() if got.dim() == 1 else list(got)  # things in a row, however they are held
+    if not isinstance(got, list | tuple):
+        raise Mismatch(f"{what} should be {name_of(want)}, got {name_of(got)}", form=True)
+    for index, (one, other) in enumerate(zip(got, want, strict=False)):
+        _compare(one, other, f"{what}, item {index}" if len(want) > 1 else what, near)
+    if len(got) != len(want):
+        raise Mismatch(f"{what} should have {_items(len(want))}, got {_items(len(got))}", form=True)
+
+
+def _items(count: int) -> str:
+    return "1 item" if count == 1 else f"{count} items"
+
+
+def _compare_gradients(got: Any, want: Gradients, what: str, near: _Near) -> None:
     if not isinstance(got, Gradients):
-        raise Mismatch(f"{what} should come with gradients, got {name_of(got)}")
-    _compare(plain(got.value), plain(want.value), what, rtol, atol)
+        raise Mismatch(f"{what} should come with gradients, got {name_of(got)}", form=True)
+    if isinstance(got.value, int | float) and not isinstance(got.value, bool) and isinstance(want.value, Tensor):
+        raise Mismatch(
+            f"{what} is a plain number, and no gradient flows through a number: return the tensor itself, without "
+            ".item() or float(...)",
+            form=True,
+        )
+    _compare(plain(got.value), plain(want.value), what, near)
     pairs = [(f"input {i}", g, w) for i, (g, w) in enumerate(zip(got.inputs, want.inputs, strict=True))]
     pairs += [(name, got.parameters.get(name), w) for name, w in want.parameters.items()]
     for name, one, other in pairs:
@@ -87,36 +188,43 @@ def _compare_gradients(got: Any, want: Gradients, what: str, rtol: float, atol: 
             continue  # no gradient and a gradient of zeros are the same
         if one is None:
             raise Mismatch(
-                f"no gradient reaches {name}: .detach(), .data, .item(), numpy or torch.tensor(...) on the way cuts it"
+                f"no gradient reaches {name}: .detach(), .data, .item(), numpy or torch.tensor(...) on the way cuts it",
+                form=True,
             )
         expected = torch.zeros_like(one) if other is None else other
-        _compare(plain(one), plain(expected), f"the gradient by {name}", rtol, atol)
+        _compare(plain(one), plain(expected), f"the gradient by {name}", near)
 
 
-def _compare_numbers(got: Any, want: float, what: str, rtol: float, atol: float) -> None:
+def _compare_numbers(got: Any, want: float, what: str, near: _Near) -> None:
     if isinstance(got, Tensor) and got.numel() == 1 and got.dtype != torch.bool and not got.is_complex():
         got = got.item()
     if not isinstance(got, int | float) or isinstance(got, bool):
-        raise Mismatch(f"{what} should be a number, got {name_of(got)}")
+        raise Mismatch(f"{what} should be a number, got {name_of(got)}", form=True)
+    rtol, atol, floor = near
+    got = -math.inf if floor is not None and got <= floor else got
     if not math.isfinite(got) and math.isfinite(want):
         raise Mismatch(f"{what} is {got}, expected {want:.6g}")
     if got != want and not (math.isfinite(want) and abs(got - want) <= atol + rtol * abs(want)):
         raise Mismatch(f"{what} is {got:.6g}, expected {want:.6g}")
 
 
-def _compare_tensors(got: Any, want: Tensor, what: str, rtol: float, atol: float) -> None:
+def _compare_tensors(got: Any, want: Tensor, what: str, near: _Near) -> None:
     if isinstance(got, int | float) and want.dim() == 0:
         got = torch.tensor(got)
     if not isinstance(got, Tensor):
-        raise Mismatch(f"{what} should be a tensor of shape {tuple(want.shape)}, got {name_of(got)}")
+        raise Mismatch(f"{what} should be a tensor of shape {tuple(want.shape)}, got {name_of(got)}", form=True)
     if got.shape != want.shape:
         raise Mismatch(
-            f"{what}: shape {tuple(got.shape)}, expected {tuple(want.shape)}{_shape_remark(got, want)}",
+            f"{what}: shape {tuple(got.shape)}, expected {tuple(want.shape)}{shape_remark(got, want)}",
             picture_of(got, want),
+            form=True,
         )
-    if _family(got) != _family(want):
-        raise Mismatch(f"{what} should hold {_family(want)}, got {got.dtype}{_dtype_remark(want)}")
+    if family(got) != family(want):
+        raise Mismatch(f"{what} should hold {family(want)}, got {got.dtype}{dtype_remark(want)}", form=True)
+    rtol, atol, floor = near
     one, other = (t.to(torch.complex128 if want.is_complex() else torch.float64) for t in (got, want))
+    if floor is not None:
+        one = one.masked_fill(one <= floor, -math.inf)
     if want.dtype == torch.bool or not want.is_floating_point():
         wrong = one != other
     else:
@@ -124,66 +232,7 @@ def _compare_tensors(got: Any, want: Tensor, what: str, rtol: float, atol: float
         wrong = ~(same_special | (other.isfinite() & ((one - other).abs() <= atol + rtol * other.abs())))
     if not bool(wrong.any()):
         return
-    raise Mismatch(_value_message(one, other, wrong, what, got), picture_of(one, other, wrong))
-
-
-def _value_message(got: Tensor, want: Tensor, wrong: Tensor, what: str, original: Tensor) -> str:
-    count, total = int(wrong.sum()), wrong.numel()
-    for name, test in (("NaN", torch.isnan), ("infinity", torch.isinf)):
-        strange = test(got) & ~test(want)
-        if bool(strange.any()):
-            index = _index(strange.int().argmax(), got.shape)
-            return f"{what}: {name} in {int(strange.sum())} of {total} places, the first at {index}"
-    gaps = torch.where(wrong, (got - want).abs().nan_to_num(math.inf), 0.0)
-    worst = gaps.argmax()
-    one, other = got.flatten()[worst].item(), want.flatten()[worst].item()
-    shown = (f"{bool(one)}", f"{bool(other)}") if original.dtype == torch.bool else (f"{one:.4g}", f"{other:.4g}")
-    if total == 1:
-        return f"{what}: got {shown[0]}, expected {shown[1]}."
-    low = " Half precision is too coarse here." if original.dtype in (torch.float16, torch.bfloat16) else ""
-    place = f"the worst, at {_index(worst, got.shape)}, is {shown[0]} and should be {shown[1]}"
-    return f"{what}: {count} of {total} values differ; {place}.{low}"
-
-
-def _shape_remark(got: Tensor, want: Tensor) -> str:
-    if sorted(got.shape) == sorted(want.shape) and got.dim() == want.dim():
-        swapped = [axis for axis in range(got.dim()) if got.shape[axis] != want.shape[axis]]
-        if len(swapped) == 2:
-            return f": axes {swapped[0]} and {swapped[1]} look swapped"
-        return ": the axes are in another order"
-    if [n for n in got.shape if n != 1] == [n for n in want.shape if n != 1]:
-        return ": an axis of size 1 is " + ("missing" if got.dim() < want.dim() else "too many")
-    if got.numel() == want.numel():
-        return ": the right number of values, in another shape"
-    return ""
-
-
-def _family(tensor: Tensor) -> str:
-    if tensor.dtype == torch.bool:
-        return "booleans"
-    if tensor.is_complex():
-        return "complex numbers"
-    return "real numbers" if tensor.is_floating_point() else "integers"
-
-
-def _dtype_remark(want: Tensor) -> str:
-    return "; a comparison such as `a <= b` gives them, and so does .bool()" if want.dtype == torch.bool else ""
-
-
-def _index(flat: Tensor, shape: torch.Size) -> str:
-    return "[" + ", ".join(str(int(i)) for i in torch.unravel_index(flat, shape)) + "]"
-
-
-def name_of(value: Any) -> str:
-    """A value in a few words, for a message."""
-    if isinstance(value, Tensor):
-        return f"a tensor of shape {tuple(value.shape)} and {str(value.dtype).removeprefix('torch.')}"
-    if isinstance(value, Opaque):
-        return f"a {value.type}"
-    if isinstance(value, list | tuple | dict):
-        return f"a {type(value).__name__} of {len(value)}"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
+    raise Mismatch(value_message(one, other, wrong, what, got), picture_of(one, other, wrong))
 
 
 def assert_shape(got: Any, shape: tuple[int, ...], *, what: str = "the result") -> None:
@@ -223,30 +272,3 @@ def raises(*types: type[BaseException], match: str = "") -> Iterator[None]:
             raise Mismatch(f"the {names} should mention {match!r}; it says {error.raised.message!r}") from None
     else:
         raise Mismatch(f"should raise {names} here, and did not")
-
-
-def picture_of(got: Tensor, want: Tensor, wrong: Tensor | None = None) -> Picture | None:
-    """The two matrices that show the worst difference, cut to a size that a heat map can show."""
-    if got.is_complex() or want.is_complex() or not got.numel() or not want.numel():
-        return None
-    lead: tuple[int, ...] = ()
-    if wrong is not None and got.dim() > 2:
-        place = torch.unravel_index(wrong.int().argmax(), got.shape)
-        lead = tuple(int(i) for i in place[:-2])
-    where = "[" + ", ".join([*map(str, lead), ":", ":"]) + "]" if lead else ""
-    return Picture(
-        got=_matrix(got, lead),
-        want=_matrix(want, lead),
-        got_shape=tuple(got.shape),
-        want_shape=tuple(want.shape),
-        where=where,
-    )
-
-
-def _matrix(tensor: Tensor, lead: tuple[int, ...]) -> tuple[tuple[float, ...], ...]:
-    tensor = tensor.to(torch.float64)
-    while tensor.dim() > 2:
-        tensor = tensor[lead[0] if lead else 0]
-        lead = lead[1:]
-    matrix = tensor.reshape(1, -1) if tensor.dim() < 2 else tensor
-    return tuple(tuple(float(f"{x:.4g}") for x in row) for row in matrix[:MAX_ROWS, :MAX_COLUMNS].tolist())

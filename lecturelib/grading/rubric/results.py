@@ -33,8 +33,9 @@ class TestResult:
 
     `message` says what happened, `hint` what to do about it: the hint of the mistake that gives the same answers,
     else the test's own. `mistake` is that mistake's name, for counting. `replaced` lists the upstream names that were
-    the reference's in this test, because the student's own do not pass. `awarded` is what a reviewer decided to give
-    instead, if one did, and `comment` what they wrote.
+    the reference's in this test, because the student's own do not pass. `call` is the call whose answer was not right,
+    in a few words, and `topic` what a hidden test is about. `awarded` is what a reviewer decided to give instead, if
+    one did, and `comment` what they wrote.
     """
 
     __test__: ClassVar[bool] = False  # not a pytest class, whatever its name says
@@ -50,6 +51,8 @@ class TestResult:
     replaced: tuple[str, ...] = ()
     seconds: float = 0.0
     picture: Picture | None = None
+    call: str = ""
+    topic: str = ""
     awarded: float | None = None
     comment: str = ""
 
@@ -71,11 +74,12 @@ class TestResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ExerciseResult:
-    """The tests of one exercise, added up."""
+    """The tests of one exercise, added up; `hidden_points` are those of tests that are known only by their points."""
 
     name: str
     title: str
     tests: tuple[TestResult, ...]
+    hidden_points: float = 0.0
 
     @property
     def points(self) -> float:

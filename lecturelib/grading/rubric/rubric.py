@@ -34,6 +34,7 @@ import torch
 
 from lecturelib.grading.rubric.outline import Item, Outline, OutlinedExercise, OutlinedTest
 from lecturelib.grading.rubric.submission import LocalSubmission, Submission
+from lecturelib.grading.sandbox.worker.calls import Reply
 
 TestFunction = Callable[[Submission, torch.Generator], None]
 Named = TypeVar("Named", bound=Callable[..., Any])
@@ -44,6 +45,7 @@ class Exercise:
     """One exercise: what the student defines for it, how long it takes, how hard it is (1 to 5).
 
     A written one defines nothing and has items instead: what its answer, a Markdown cell, is read for.
+    `hidden_points` are those of tests that are not here, because a released notebook has the visible ones only.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Exercise:
     difficulty: int
     defines: tuple[str, ...]
     items: tuple[Item, ...] = ()
+    hidden_points: float = 0.0
 
     def __post_init__(self) -> None:
         if not 1 <= self.difficulty <= 5:
@@ -71,18 +74,23 @@ class GraderTest:
     hint: str
     needs: tuple[str, ...]
     noise: float
+    topic: str
     function: TestFunction
+    recorded: Mapping[str, list[Reply]] | None = None  # by mistake; None: run the mistakes to know
 
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake:
-    """A known wrong answer in place of one name, and what to say to somebody who gave it."""
+    """A known wrong answer in place of one name, and what to say to somebody who gave it.
+
+    In the checks of a released notebook there is no function, only what it gave in each test.
+    """
 
     name: str
     exercise: str
     stands_for: str
     hint: str
-    function: Callable[..., Any]
+    function: Callable[..., Any] | None
 
 
 class Rubric:
@@ -92,6 +100,8 @@ class Rubric:
         self.name, self.title = name, title
         self.exercises: dict[str, Exercise] = {}
         self.references: dict[str, Callable[..., Any]] = {}
+        self.givens: dict[str, type] = {}
+        self.source = ""
         self.mistakes: list[Mistake] = []
         self.tests: list[GraderTest] = []
 
@@ -127,6 +137,15 @@ class Rubric:
         self.references[function.__name__] = function
         return function
 
+    def given(self, kind: type) -> type:
+        """Register a class whose objects, or their methods, tests hand to students' functions: a model to decode with.
+
+        It is an input, so a released notebook carries its source. It may use torch, math and plain constants of the
+        file, holds plain values, and must not be an answer.
+        """
+        self.givens[kind.__name__] = kind
+        return kind
+
     @property
     def solution(self) -> LocalSubmission:
         """All references as a submission: `rubric.solution.attention.gradients(q, k, v)` is what to expect."""
@@ -156,6 +175,7 @@ class Rubric:
         hint: str = "",
         needs: tuple[str, ...] = (),
         noise: float = 1e-3,
+        topic: str = "",
     ) -> Callable[[TestFunction], TestFunction]:
         """Register a test.
 
@@ -168,6 +188,7 @@ class Rubric:
                 the student's own does not pass
             noise: difference, relative or absolute, up to which two answers count as the same mistake; larger than
                 rounding only where the answer is itself an average over random draws
+            topic: of a hidden test, all that a student who fails it is told: "gradients", "empty rows"
         """
         self._require(exercise)
         if points < 0:
@@ -185,6 +206,7 @@ class Rubric:
                 hint=hint,
                 needs=needs,
                 noise=noise,
+                topic=topic,
                 function=function,
             )
             self.tests.append(made)
@@ -235,6 +257,16 @@ class Rubric:
             raise ValueError(f"rubric {self.name} has no exercise {exercise!r}; it has {known}")
 
 
+def draw(rng: torch.Generator, *shape: int) -> torch.Tensor:
+    """Numbers from the standard normal distribution: what most tests feed a function with."""
+    return torch.randn(*shape, generator=rng)
+
+
+def draw_ids(rng: torch.Generator, low: int, high: int, *shape: int) -> torch.Tensor:
+    """Whole numbers from low to high, high not among them."""
+    return torch.randint(low, high, shape, generator=rng)
+
+
 def load_rubric(path: Path | str) -> Rubric:
     """The `rubric` that a grader file defines. The file is trusted: it is run."""
     path = Path(path)
@@ -256,4 +288,5 @@ def rubric_from_source(source: str, name: str) -> Rubric:
     rubric = getattr(module, "rubric", None)
     if not isinstance(rubric, Rubric):
         raise ValueError(f"{name}.py does not define `rubric = Rubric(...)`")
+    rubric.source = source
     return rubric

@@ -1,7 +1,8 @@
 """Run a rubric's tests against a submission, in this process or through the sandbox."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,18 +11,21 @@ from lecturelib.grading.rubric.compare import Mismatch, assert_close
 from lecturelib.grading.rubric.results import Outcome, Picture, TestResult
 from lecturelib.grading.rubric.rubric import GraderTest, Mistake, Rubric
 from lecturelib.grading.rubric.submission import LocalSubmission, MissingName, StudentError, Submission, SubmissionError
+from lecturelib.grading.rubric.wording import call_text
 from lecturelib.grading.sandbox.tiers import SandboxFailed
-from lecturelib.grading.sandbox.worker.calls import Call, Reply
+from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Reply
 
 LONGEST_MESSAGE = 3_000
 
 # Where a test's own hint would mislead: the answer was not wrong, there was none
 HINTS: dict[Outcome, str] = {
     "pass": "",
+    "error": "",
     "timeout": "Look for a loop that does not end, or for work that grows much faster than its input.",
     "crash": "Something ended the process that ran your code: a call such as os._exit, too much memory, a very large "
     "answer, or a crash below Python.",
 }
+SAME_AGAIN = "This may be the same mistake as above: mend that first."
 
 
 def run(
@@ -50,7 +54,7 @@ def iterate(
     tests that call it, so one mistake costs its own points only. Those tests are the ones written above, in the
     exercise that defines the name; they are run for that, even if not asked for. A test that still fails is tried once
     more with all its needs replaced: two right parts need not fit each other (float64 out of one, float32 weights in
-    the next), and neither is to blame.
+    the next), and neither is to blame. A released notebook has no references: there such a test says what it waits for.
     """
     for name in exercises or ():
         rubric.tests_of(name)  # an unknown exercise says so before anything runs
@@ -59,16 +63,23 @@ def iterate(
 
     def result_of(index: int) -> tuple[TestResult, set[str]]:
         if index not in done:
-            needs = tuple(name for name in tests[index].needs if name in rubric.references)
+            test = tests[index]
+            needs = tuple(name for name in test.needs if name in rubric.references)
             broken = tuple(name for name in needs if not is_sound(name, before=index))
-            done[index] = attempt(index, broken)
-            if done[index][0].outcome in ("fail", "error") and broken != needs:
+            result, called = attempt(index, broken)
+            if result.outcome in ("fail", "error") and broken != needs:
                 again = attempt(index, needs)
-                done[index] = again if again[0].passed else done[index]
+                result, called = again if again[0].passed else (result, called)
+            if not result.passed and needs != test.needs:
+                waits = [name for name in test.needs if name not in needs and not is_sound(name, before=index)]
+                result = _waiting(result, waits) if waits else result
+            if result.hint == test.hint and not result.mistake and fails_above(index, called):
+                result = replace(result, hint=SAME_AGAIN)
+            done[index] = result, called
         return done[index]
 
     def attempt(index: int, replaced: tuple[str, ...]) -> tuple[TestResult, set[str]]:
-        recording = Recording(submission.with_replacements({name: rubric.references[name] for name in replaced}))
+        recording = Recording(submission, {name: rubric.references[name] for name in replaced})
         return run_test(rubric, tests[index], recording, seed=seed, replaced=replaced), recording.names
 
     def is_sound(name: str, before: int) -> bool:
@@ -76,9 +87,19 @@ def iterate(
         verdicts = [result.passed for result, called in earlier if name in called]
         return bool(verdicts) and all(verdicts)
 
+    def fails_above(index: int, called: set[str]) -> bool:
+        above = [result_of(i) for i in range(index) if tests[i].exercise == tests[index].exercise]
+        return any(result.outcome in ("fail", "error") and called & names for result, names in above)
+
     for index, test in enumerate(tests):
         if exercises is None or test.exercise in exercises:
             yield result_of(index)[0]
+
+
+def _waiting(result: TestResult, names: list[str]) -> TestResult:
+    listed = " and ".join(f"`{name}`" for name in names)
+    message = f"this builds on {listed}, which {'does' if len(names) == 1 else 'do'} not pass yet: mend that first"
+    return replace(result, outcome="fail", message=message, hint="", mistake="", picture=None, call="")
 
 
 def run_test(
@@ -86,66 +107,86 @@ def run_test(
 ) -> TestResult:
     """Run one test, and if it fails ask each known mistake whether it would have answered the same."""
     start = time.perf_counter()
-    outcome, message, picture = _attempt(rubric, test, recording, seed)
-    message = message[:LONGEST_MESSAGE]  # it may quote the answer
-    mistake = _recognise(rubric, test, recording, seed) if outcome in ("fail", "error") else None
-    hint = HINTS.get(outcome, test.hint)
+    verdict = _attempt(rubric, test, recording, seed)
+    mistake = _recognise(rubric, test, recording, seed) if verdict.outcome in ("fail", "error") else None
+    hint = HINTS.get(verdict.outcome, "" if verdict.form else test.hint)
     return TestResult(
         name=test.name,
         exercise=test.exercise,
         points=test.points,
-        outcome=outcome,
+        outcome=verdict.outcome,
         visible=test.visible,
-        message=message,
+        message=verdict.message[:LONGEST_MESSAGE],  # it may quote the answer
         hint=mistake.hint if mistake else hint,
         mistake=mistake.name if mistake else "",
         replaced=replaced,
         seconds=time.perf_counter() - start,
-        picture=picture,
+        picture=verdict.picture,
+        call=verdict.call[:LONGEST_MESSAGE],
+        topic=test.topic,
     )
 
 
-def _attempt(
-    rubric: Rubric, test: GraderTest, submission: Submission, seed: int
-) -> tuple[Outcome, str, Picture | None]:
+@dataclass(frozen=True, kw_only=True)
+class _Verdict:
+    outcome: Outcome
+    message: str = ""
+    picture: Picture | None = None
+    call: str = ""
+    form: bool = False  # what is wrong is not the numbers: the message says it all
+
+
+def _attempt(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int) -> _Verdict:
     generator = rubric.generator(test, seed)
     try:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(generator.initial_seed())  # what a test draws globally is reproducible too
-            test.function(submission, generator)
+            test.function(recording, generator)
     except SandboxFailed:
         raise  # says nothing about the answer
     except Mismatch as error:
-        return "fail", str(error), error.picture
+        call = recording.call_text(error.got)
+        return _Verdict(outcome="fail", message=str(error), picture=error.picture, call=call, form=error.form)
     except AssertionError as error:
-        return "fail", str(error) or f"{test.name.replace('_', ' ')}: not so", None
+        message = str(error) or f"{test.name.replace('_', ' ')}: not so"
+        return _Verdict(outcome="fail", message=message, call=recording.call_text(None))
     except MissingName as error:
-        return "missing", f"`{error.name}` is not defined. Run its cell, and keep its name as it is.", None
+        return _Verdict(
+            outcome="missing", message=f"`{error.name}` is not defined. Run its cell, and keep its name as it is."
+        )
     except StudentError as error:
         if error.raised.is_stub:
-            return "missing", f"`{error.name}` is not written yet.", None
+            return _Verdict(outcome="missing", message=f"`{error.name}` is not written yet.")
         where = f" ({error.raised.where})" if error.raised.where else ""
-        return "error", f"{error}{where}", None
+        return _Verdict(outcome="error", message=f"{error}{where}", call=recording.call_text(None))
     except SubmissionError as error:
-        return error.outcome, str(error), None
+        return _Verdict(outcome=error.outcome, message=str(error), call=recording.call_text(None))
     except Exception as error:
         # The test stumbled over an answer of a kind it did not foresee: unpacked a tensor, divided by a zero. Whatever
         # a stranger's answer makes it raise is a failed test, and never the end of the run.
-        return "fail", f"the answer is not of the expected kind ({type(error).__name__}: {error})", None
-    return "pass", "", None
+        message = f"the answer is not of the expected kind ({type(error).__name__}: {error})"
+        return _Verdict(outcome="fail", message=message, call=recording.call_text(None), form=True)
+    return _Verdict(outcome="pass")
 
 
 def _recognise(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int) -> Mistake | None:
     """The first known mistake that gives, on the same inputs, the same answers as the student gave."""
     for mistake in rubric.mistakes:
-        if mistake.stands_for not in recording.names:
-            continue
-        impostor = Recording(LocalSubmission({**rubric.references, mistake.stands_for: mistake.function}))
-        if _attempt(rubric, test, impostor, seed)[0] != "pass" and _same(
-            impostor.replies, recording.replies, test.noise
-        ):
-            return mistake
+        if mistake.stands_for in recording.names:
+            replies = answers_of(rubric, test, mistake, seed)
+            if replies is not None and _same(replies, recording.replies, test.noise):
+                return mistake
     return None
+
+
+def answers_of(rubric: Rubric, test: GraderTest, mistake: Mistake, seed: int) -> list[Reply] | None:
+    """What a mistake answers in a test, call by call; None if the test does not notice it."""
+    if test.recorded is not None:
+        return test.recorded.get(mistake.name)
+    if mistake.function is None:
+        return None
+    impostor = Recording(LocalSubmission({**rubric.references, mistake.stands_for: mistake.function}))
+    return None if _attempt(rubric, test, impostor, seed).outcome == "pass" else impostor.replies
 
 
 def _same(ours: list[Reply], theirs: list[Reply], noise: float) -> bool:
@@ -168,18 +209,51 @@ def _same_reply(one: Reply, other: Reply, noise: float) -> bool:
 
 
 class Recording(Submission):
-    """Passes every call on and keeps the names and the replies, so that two runs of a test can be compared."""
+    """Passes every call on and keeps names, calls and replies, so that two runs of a test can be compared.
 
-    def __init__(self, inner: Submission) -> None:
-        self._inner = inner
+    References stand in for names that the tested code calls. A call of such a name by the test itself is the student's
+    to answer, so no test can be passed by the reference that it is about.
+    """
+
+    def __init__(self, inner: Submission, references: Mapping[str, Callable[..., Any]] | None = None) -> None:
+        self._inner, self._references = inner, dict(references or {})
         self.names: set[str] = set()
+        self.calls: list[Call] = []
         self.replies: list[Reply] = []
 
     def perform(self, call: Call) -> Reply:
         self.names.add(call.name)
-        reply = self._inner.perform(call)
+        self.calls.append(call)
+        stand_ins = {name: reference for name, reference in self._references.items() if name != call.name}
+        reply = (self._inner.with_replacements(stand_ins) if stand_ins else self._inner).perform(call)
         self.replies.append(reply)
         return reply
 
     def with_replacements(self, references: Mapping[str, Callable[..., Any]]) -> "Recording":
-        return Recording(self._inner.with_replacements(references))
+        return Recording(self._inner, {**self._references, **references})
+
+    def call_text(self, got: Any) -> str:
+        """The call that an answer came from, in words; the last one if that cannot be said."""
+        if not self.calls:
+            return ""
+        found = [index for index, reply in enumerate(self.replies) if path_to(got, reply.value) is not None]
+        return call_text(self.calls[found[-1] if found and got is not None else len(self.calls) - 1])
+
+
+def path_to(part: Any, whole: Any) -> tuple[Any, ...] | None:
+    """The indices, keys and field names that lead from an answer to this very part of it; None if it is none."""
+    if part is whole:
+        return ()
+    if isinstance(whole, Gradients):
+        items: Iterable[tuple[Any, Any]] = [(name, getattr(whole, name)) for name in ("value", "inputs", "parameters")]
+    elif isinstance(whole, dict):
+        items = whole.items()
+    elif isinstance(whole, list | tuple):
+        items = enumerate(whole)
+    else:
+        return None
+    for key, item in items:
+        rest = path_to(part, item)
+        if rest is not None:
+            return key, *rest
+    return None

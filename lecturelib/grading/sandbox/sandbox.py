@@ -51,6 +51,7 @@ from typing import TYPE_CHECKING, Any
 from lecturelib.grading.notebook import Notebook, parse_notebook, read_notebook
 from lecturelib.grading.sandbox.limits import Limits
 from lecturelib.grading.sandbox.tiers import TIERS, Proof, SandboxFailed, Tier, TierError, require
+from lecturelib.machine.bf16 import CAP
 
 if TYPE_CHECKING:  # it loads torch, which the zygote should be the first to do
     from lecturelib.grading.sandbox.remote import RemoteSubmission
@@ -254,7 +255,8 @@ class Sandbox:
 
 
 def _environment(home: str) -> dict[str, str]:
-    return {
+    cap, instructions = CAP[0], os.environ.get(CAP[0])  # where the processor needs it
+    return ({} if instructions is None else {cap: instructions}) | {
         "HOME": home,
         "TMPDIR": home,
         "USER": "student",

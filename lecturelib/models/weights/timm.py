@@ -56,7 +56,7 @@ def _cait_entries(model: CaiT) -> Entries:
     for layer in range(len(model.blocks)):
         ours = theirs = f"blocks.{layer}."
         entries |= _block(ours, theirs) | _scales(ours, theirs)
-        entries |= modules({"before": "proj_l", "after": "proj_w"}, f"{ours}mixer.positions.", f"{theirs}attn.")
+        entries |= modules({"before": "proj_l", "after": "proj_w"}, f"{ours}mixer.", f"{theirs}attn.")
     for layer in range(len(model.class_blocks)):
         ours, theirs = f"class_blocks.{layer}.", f"blocks_token_only.{layer}."
         entries |= _block(ours, theirs) | _scales(ours, theirs)

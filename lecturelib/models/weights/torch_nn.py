@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.block import Block, DecoderBlock, FeedForward, PostNorm, PreNorm
+from lecturelib.layers.block import Block, FeedForward, PostNorm, PreNorm
 from lecturelib.layers.cells import GRU, LSTM, RNN, Cell, TorchCell
+from lecturelib.layers.decoder_block import DecoderBlock
 from lecturelib.layers.recurrent import KERNELS, Recurrent
 from lecturelib.models.weights.layout import Entries, Entry, modules
 

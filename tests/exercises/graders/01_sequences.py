@@ -104,7 +104,13 @@ def matches_the_formula(submission, rng):
     assert_close(submission.transition_matrix(tokens, 5, 0.5), transition_matrix(tokens, 5, 0.5), what="the matrix")
 
 
-@rubric.test("smoothing", points=1, visible=False, hint="A token that was never seen has a row too: a uniform one.")
+@rubric.test(
+    "smoothing",
+    points=1,
+    visible=False,
+    topic="unseen tokens",
+    hint="A token that was never seen has a row too: a uniform one.",
+)
 def gives_unseen_tokens_a_uniform_row(submission, rng):
     tokens = draw_tokens(rng, 80, 4)
     got = submission.transition_matrix(tokens, 7, 0.1)
@@ -188,7 +194,11 @@ def survives_a_long_text(submission, rng):
 
 
 @rubric.test(
-    "perplexity", points=1, visible=False, hint="A uniform guess has V; a token of probability 0 costs infinity."
+    "perplexity",
+    points=1,
+    visible=False,
+    topic="extremes",
+    hint="A uniform guess has V; a token of probability 0 costs infinity.",
 )
 def knows_the_two_extremes(submission, rng):
     tokens = draw_tokens(rng, 40, 7)
@@ -293,7 +303,7 @@ def as_list(answer):
 def follows_the_noise(submission, rng):
     table, start = draw_table(rng, 4), draw_start(rng, 4)
     noise = ((torch.randint(16, (30,), generator=rng) + 0.5) / 16).tolist()  # between the running sums, never on one
-    assert_close(as_list(submission.sample(table, start, noise)), sample(table, start, noise), what="the tokens")
+    assert_close(submission.sample(table, start, noise), sample(table, start, noise), what="the tokens")
 
 
 @rubric.test("sampling", points=1, visible=True, hint="What if u is exactly a running sum, or exactly 0?")
@@ -304,10 +314,16 @@ def never_draws_the_impossible(submission, rng):
         u = float(table[a, b].cumsum(0)[place])
         noise.append(u if u < 1 else 0.0)
         a, b = b, first_above(table[a, b].cumsum(0), noise[-1])
-    assert_close(as_list(submission.sample(table, start, noise)), sample(table, start, noise), what="the tokens")
+    assert_close(submission.sample(table, start, noise), sample(table, start, noise), what="the tokens")
 
 
-@rubric.test("sampling", points=2, visible=False, hint="Other sizes, a start of two equal tokens, and no noise at all.")
+@rubric.test(
+    "sampling",
+    points=2,
+    visible=False,
+    topic="other sizes",
+    hint="Other sizes, a start of two equal tokens, and no noise at all.",
+)
 def holds_for_other_sizes(submission, rng):
     table = draw_table(rng, 7)
     noise = ((torch.randint(16, (100,), generator=rng) + 0.5) / 16).tolist()
@@ -426,7 +442,9 @@ def measures_what_is_unseen(submission, rng):
     assert_close(got, unseen_share(train, held_out, 3), what="the unseen share")
 
 
-@rubric.test("cells", points=1, visible=False, hint="n = 1, a large vocabulary, a text of exactly one n-gram.")
+@rubric.test(
+    "cells", points=1, visible=False, topic="borders", hint="n = 1, a large vocabulary, a text of exactly one n-gram."
+)
 def counts_at_the_edges(submission, rng):
     tokens = draw_tokens(rng, 50, 6)
     for n, vocab_size in ((1, 6), (5, 1000)):
@@ -559,7 +577,13 @@ def vocabulary_of_the_text(train, held_out, vocab_size, max_n, k):
     return perplexity_by_order(train, held_out, len(set(train)), max_n, k)
 
 
-@rubric.test("orders", points=2, visible=False, hint="More orders, a larger vocabulary, and a thousand tokens.")
+@rubric.test(
+    "orders",
+    points=2,
+    visible=False,
+    topic="more orders",
+    hint="More orders, a larger vocabulary, and a thousand tokens.",
+)
 def finds_the_turn(submission, rng):
     train, held_out = draw_language(rng, (900, 300), 5)
     got, want = (s.perplexity_by_order(train, held_out, 5, 6, 0.1) for s in (submission, rubric.solution))

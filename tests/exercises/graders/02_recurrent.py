@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from lecturelib.grading import Rubric, assert_close
+from lecturelib.grading import Rubric, assert_close, draw
 from lecturelib.layers import RNN, Recurrent, reverse_sequences
 
 rubric = Rubric("02_recurrent", title="Recurrent networks")
@@ -25,10 +25,6 @@ rubric.exercise(
     defines=("reverse_padded", "run_both_ways"),
 )
 rubric.exercise("bptt", title="Backpropagation through time, by hand", minutes=40, difficulty=4, defines=("bptt",))
-
-
-def draw(rng, *shape):
-    return torch.randn(*shape, generator=rng)
 
 
 def draw_weights(rng, input_dim, hidden_dim):
@@ -133,7 +129,14 @@ def a_run_is_a_chain_of_steps(submission, rng):
     assert_close(submission.run_rnn(x, h, U, W, b), run_rnn(x, h, U, W, b), what="the states")
 
 
-@rubric.test("step", points=1, visible=False, hint="Gradients must pass through every step.", needs=("rnn_step",))
+@rubric.test(
+    "step",
+    points=1,
+    visible=False,
+    topic="gradients",
+    hint="Gradients must pass through every step.",
+    needs=("rnn_step",),
+)
 def a_run_passes_gradients_to_all_weights(submission, rng):
     U, W, b = draw_weights(rng, 4, 3)
     x, h, upstream = draw(rng, 2, 7, 4), draw(rng, 2, 3).tanh(), draw(rng, 2, 7, 3)
@@ -201,10 +204,7 @@ def largest_entry(gradients, max_norm):
 
 def assert_clips(submission, gradients, max_norm):
     got, want = submission.clip_by_norm(gradients, max_norm), clip_by_norm(gradients, max_norm)
-    assert isinstance(got, tuple | list), "return a pair: the list of clipped gradients, then the norm"
-    assert len(got) == 2, f"return a pair, the clipped gradients and the norm; you return {len(got)} things"
-    assert_close(got[1], want[1], what="the norm", rtol=1e-3)
-    assert_close(list(got[0]), want[0], what="the clipped gradients", rtol=1e-3)
+    assert_close(got, want, what=("the clipped gradients", "the norm"), rtol=1e-3)
 
 
 @rubric.test(
@@ -220,7 +220,13 @@ def short_gradients_stay(submission, rng):
     assert_clips(submission, gradients, 2.0)
 
 
-@rubric.test("clipping", points=1, visible=False, hint="Think of gradients that are all zero, and of one that is huge.")
+@rubric.test(
+    "clipping",
+    points=1,
+    visible=False,
+    topic="zero and huge gradients",
+    hint="Think of gradients that are all zero, and of one that is huge.",
+)
 def zero_and_huge_gradients_are_no_trouble(submission, rng):
     assert_clips(submission, [torch.zeros(2, 3), torch.zeros(4)], 1.0)
     assert_clips(submission, [1e8 * draw(rng, 2, 3), draw(rng, 4), draw(rng, 3, 1, 2)], 0.7)
@@ -348,7 +354,12 @@ def reach_is_the_norm_of_the_product(submission, rng):
 
 
 @rubric.test(
-    "jacobian", points=1, visible=False, hint="Longer runs, and runs of a single state.", needs=("step_jacobian",)
+    "jacobian",
+    points=1,
+    visible=False,
+    topic="long and single runs",
+    hint="Longer runs, and runs of a single state.",
+    needs=("step_jacobian",),
 )
 def reach_of_long_and_of_single_runs(submission, rng):
     for length in (1, 40):
@@ -501,17 +512,15 @@ def both_directions_meet_at_every_token(submission, rng):
     x, lengths = draw(rng, 3, 6, 4), draw_lengths(rng)
     forward, backward = draw_weights(rng, 4, 5), draw_weights(rng, 4, 5)
     got = submission.run_both_ways(x, lengths, forward, backward)
-    assert isinstance(got, tuple | list), "return a pair: the outputs, then the last states"
-    assert len(got) == 2, f"return a pair, the outputs and the last states; you return {len(got)} things"
     want = run_both_ways(x, lengths, forward, backward)
-    assert_close(got[0], want[0], what="the outputs")
-    assert_close(got[1], want[1], what="the last states")
+    assert_close(got, want, what=("the outputs", "the last states"))
 
 
 @rubric.test(
     "bidirectional",
     points=1,
     visible=False,
+    topic="padding",
     hint="What stands in the padding must not matter: put large numbers there and look what changes.",
     needs=("reverse_padded", "rnn_step", "run_rnn"),
 )
@@ -624,10 +633,8 @@ def assert_gradients(submission, rng, batch, length, input_dim, hidden_dim):
     x, h0 = draw(rng, batch, length, input_dim), draw(rng, batch, hidden_dim).tanh()
     upstream = draw(rng, batch, length, hidden_dim)
     got, want = submission.bptt(x, h0, U, W, b, upstream), bptt(x, h0, U, W, b, upstream)
-    assert isinstance(got, tuple | list), "return three gradients: by U, by W, by b"
-    assert len(got) == 3, f"return three gradients, by U, by W and by b; you return {len(got)} things"
-    for name, one, other in zip("UWb", got, want, strict=True):
-        assert_close(one, other, what=f"the gradient by {name}", rtol=1e-3, atol=1e-4)
+    names = ("the gradient by U", "the gradient by W", "the gradient by b")
+    assert_close(got, want, what=names, rtol=1e-3, atol=1e-4)
 
 
 @rubric.test(
@@ -646,7 +653,9 @@ def many_steps_are_what_autograd_gives(submission, rng):
     assert_gradients(submission, rng, 3, 7, 4, 5)
 
 
-@rubric.test("bptt", points=1, visible=False, hint="One step, and forty.", needs=("rnn_step", "run_rnn"))
+@rubric.test(
+    "bptt", points=1, visible=False, topic="other lengths", hint="One step, and forty.", needs=("rnn_step", "run_rnn")
+)
 def single_and_long_sequences_are_right(submission, rng):
     assert_gradients(submission, rng, 2, 1, 3, 4)
     assert_gradients(submission, rng, 2, 40, 3, 6)

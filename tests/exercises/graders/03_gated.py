@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from lecturelib.grading import Rubric, assert_close
+from lecturelib.grading import Rubric, assert_close, draw
 
 rubric = Rubric("03_gated", title="Gated cells")
 rubric.exercise("lstm", title="One step of an LSTM", minutes=5, difficulty=1, defines=("lstm_step",))
@@ -23,10 +23,6 @@ rubric.exercise(
     difficulty=4,
     defines=("gradient_flow", "explain"),
 )
-
-
-def draw(rng, *shape):
-    return torch.randn(*shape, generator=rng)
 
 
 # 1. One step of an LSTM
@@ -104,10 +100,7 @@ def lstm_inputs(rng, batch, width, hidden):
 
 
 def assert_pair(got, want):
-    assert isinstance(got, tuple | list), "return a pair: the hidden state h', then the memory c'"
-    assert len(got) == 2, f"return a pair, h' and c'; you return {len(got)} things"
-    assert_close(got[1], want[1], what="the memory c'")
-    assert_close(got[0], want[0], what="the hidden state h'")
+    assert_close(got, want, what=("the hidden state h'", "the memory c'"))
 
 
 @rubric.test("lstm", points=2, visible=True, hint="Go through the six lines one by one; which block is which gate?")
@@ -116,7 +109,13 @@ def lstm_step_matches_the_equations(submission, rng):
     assert_pair(submission.lstm_step(*inputs), lstm_step(*inputs))
 
 
-@rubric.test("lstm", points=1, visible=False, hint="Every weight must get its gradient, in the first step too.")
+@rubric.test(
+    "lstm",
+    points=1,
+    visible=False,
+    topic="gradients",
+    hint="Every weight must get its gradient, in the first step too.",
+)
 def lstm_step_passes_gradients(submission, rng):
     inputs, upstream = lstm_inputs(rng, 2, 6, 3), (draw(rng, 2, 3), draw(rng, 2, 3))
     got = submission.lstm_step.gradients(*inputs, upstream=upstream)
@@ -212,7 +211,13 @@ def gru_step_matches_the_equations(submission, rng):
     assert_close(submission.gru_step(*inputs), gru_step(*inputs), what="the new state")
 
 
-@rubric.test("gru", points=1, visible=False, hint="With z = 1 the old state must pass unchanged, gradient and all.")
+@rubric.test(
+    "gru",
+    points=1,
+    visible=False,
+    topic="gradients",
+    hint="With z = 1 the old state must pass unchanged, gradient and all.",
+)
 def gru_step_passes_gradients(submission, rng):
     inputs, upstream = gru_inputs(rng, 2, 6, 3), draw(rng, 2, 3)
     got = submission.gru_step.gradients(*inputs, upstream=upstream)
@@ -312,7 +317,11 @@ def bias_keeps_the_share(submission, rng):
 
 
 @rubric.test(
-    "forget_bias", points=1, visible=False, hint="Gaps of thousands of steps, and other widths, must work too."
+    "forget_bias",
+    points=1,
+    visible=False,
+    topic="long gaps",
+    hint="Gaps of thousands of steps, and other widths, must work too.",
 )
 def bias_works_for_other_gaps(submission, rng):
     b, value = draw(rng, 20), float(draw(rng, 1))
@@ -499,7 +508,14 @@ def explains_three_cells(submission, rng):
         assert_close(submission.explain(*tiny), kind, what="the explanation, with a loss 100,000 times smaller")
 
 
-@rubric.test("flow", points=1, visible=False, hint="Other lengths, other widths, any order.", needs=EXPLAIN_NEEDS)
+@rubric.test(
+    "flow",
+    points=1,
+    visible=False,
+    topic="other cells",
+    hint="Other lengths, other widths, any order.",
+    needs=EXPLAIN_NEEDS,
+)
 def explains_other_cells(submission, rng):
     kinds = ("vanishes", "highway", "detour", "highway", "vanishes")
     for index in torch.randperm(5, generator=rng).tolist():

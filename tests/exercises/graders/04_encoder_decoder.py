@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from lecturelib.evaluation import bleu as corpus_bleu
-from lecturelib.grading import Rubric, assert_close
+from lecturelib.grading import Rubric, assert_close, draw, draw_ids
 from lecturelib.tokens.batches import pad
 
 rubric = Rubric("04_encoder_decoder", title="Encoder and decoder")
@@ -27,14 +27,6 @@ rubric.exercise(
 rubric.exercise("beam", title="Beam search", minutes=40, difficulty=4, defines=("beam_search",))
 
 PAD, BOS, EOS = 0, 1, 2
-
-
-def draw(rng, *shape):
-    return torch.randn(*shape, generator=rng)
-
-
-def draw_ids(rng, low, high, *shape):
-    return torch.randint(low, high, shape, generator=rng)
 
 
 def draw_targets(rng, lengths, vocab_size=9):
@@ -169,10 +161,7 @@ def mean_of_means(logits, target_out, mask):
 def targets_are_shifted(submission, rng):
     targets = draw_targets(rng, (2, 4, 1))
     got, want = submission.shift_targets(targets, BOS, EOS, PAD), shift_targets(targets, BOS, EOS, PAD)
-    assert isinstance(got, tuple | list), "return three tensors: target_in, target_out, mask"
-    assert len(got) == 3, f"return three tensors, target_in, target_out and mask; you return {len(got)} things"
-    for name, one, other in zip(("target_in", "target_out", "mask"), got, want, strict=True):
-        assert_close(one, other, what=name)
+    assert_close(got, want, what=("target_in", "target_out", "mask"))
 
 
 @rubric.test("shift", points=1, visible=True, hint="The mean of −log p(token) over the positions that count.")
@@ -183,7 +172,13 @@ def loss_is_the_mean_over_real_tokens(submission, rng):
     assert_close(got, want, what="the loss")
 
 
-@rubric.test("shift", points=1, visible=False, hint="Other ids for the special symbols, and an empty target.")
+@rubric.test(
+    "shift",
+    points=1,
+    visible=False,
+    topic="other special ids",
+    hint="Other ids for the special symbols, and an empty target.",
+)
 def targets_are_shifted_with_other_ids(submission, rng):
     targets = [draw_ids(rng, 0, 5, length).tolist() for length in (3, 0, 5)]
     got, want = submission.shift_targets(targets, 7, 5, 6), shift_targets(targets, 7, 5, 6)
@@ -193,7 +188,9 @@ def targets_are_shifted_with_other_ids(submission, rng):
         assert_close(list(got), list(want), what="target_in, target_out, mask")
 
 
-@rubric.test("shift", points=1, visible=False, hint="The loss must have a gradient, and none on the padding.")
+@rubric.test(
+    "shift", points=1, visible=False, topic="gradients", hint="The loss must have a gradient, and none on the padding."
+)
 def loss_has_its_gradient(submission, rng):
     _, target_out, mask = shift_targets(draw_targets(rng, (4, 1)), BOS, EOS, PAD)
     logits = draw(rng, 2, 5, 9)
@@ -209,6 +206,7 @@ def loss_has_its_gradient(submission, rng):
 # 2. Greedy decoding
 
 
+@rubric.given
 class Speakers:
     """A next-token model for tests: row b ends at step ends[b], and would go on talking after its end."""
 
@@ -312,7 +310,13 @@ def stops_at_max_len(submission, rng):
     assert_decodes(submission, Speakers(rng, shuffled(rng, [1, 3, 99])), max_len=5)
 
 
-@rubric.test("greedy", points=1, visible=False, hint="One row alone, and a batch in which all end at once.")
+@rubric.test(
+    "greedy",
+    points=1,
+    visible=False,
+    topic="other batches",
+    hint="One row alone, and a batch in which all end at once.",
+)
 def other_batches_end_too(submission, rng):
     assert_decodes(submission, Speakers(rng, [3]), max_len=8)
     assert_decodes(submission, Speakers(rng, [1, 1, 1, 1]), max_len=6)
@@ -496,8 +500,7 @@ def corpus(rng, lengths, *, cut=0, added=0, others=()):
 def assert_counts(submission, candidate, references):
     for n in (1, 2, 3):
         got, want = submission.clipped_matches(candidate, references, n), clipped_matches(candidate, references, n)
-        assert isinstance(got, tuple | list | torch.Tensor), "return a pair: the matches, then the candidate's n-grams"
-        assert_close(got, list(want), what=f"matches and total for n = {n}")
+        assert_close(got, want, what=(f"the matches for n = {n}", f"the candidate's n-grams for n = {n}"))
 
 
 @rubric.test("bleu", points=1, visible=True, hint="Each gram counts at most as often as some one reference has it.")
@@ -551,6 +554,7 @@ def closest_reference_counts(submission, rng):
     "bleu",
     points=1,
     visible=False,
+    topic="no match, ties",
     hint="No match of some order; two references that are equally close.",
     needs=("clipped_matches",),
 )
@@ -564,6 +568,7 @@ def no_match_is_zero(submission, rng):
 # 4. Beam search
 
 
+@rubric.given
 class Storyteller:
     """A next-token model that remembers all it has read, and ends sooner or later."""
 
@@ -709,10 +714,9 @@ def as_pairs(found):
 
 
 def assert_finds(submission, model, beam_size, max_len, length_penalty):
-    got = as_pairs(submission.beam_search(model, beam_size, BOS, EOS, max_len, length_penalty))
+    got = submission.beam_search(model, beam_size, BOS, EOS, max_len, length_penalty)
     want = beam_search(model, beam_size, BOS, EOS, max_len, length_penalty)
-    assert_close([ids for ids, _ in got], [ids for ids, _ in want], what="the ids, best first")
-    assert_close([score for _, score in got], [score for _, score in want], what="the scores", rtol=1e-3, atol=1e-4)
+    assert_close(got, want, what="the list of (ids, score), best first", rtol=1e-3, atol=1e-4)
 
 
 @rubric.test("beam", points=1, visible=True, hint="With one beginning it is greedy decoding.")
@@ -741,7 +745,13 @@ def unfinished_count_at_max_len(submission, rng):
         assert_finds(submission, Storyteller(rng, wish_to_end=-4.0), 3, max_len=4, length_penalty=1.0)
 
 
-@rubric.test("beam", points=2, visible=False, hint="A beam wide enough for everything must find the very best.")
+@rubric.test(
+    "beam",
+    points=2,
+    visible=False,
+    topic="wide beam",
+    hint="A beam wide enough for everything must find the very best.",
+)
 def a_wide_beam_finds_the_best_of_all(submission, rng):
     model = Storyteller(rng, vocab_size=5)
     got = as_pairs(submission.beam_search(model, 200, BOS, EOS, 4, 0.7))

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import nn
 
-from lecturelib.grading import Rubric, assert_close
+from lecturelib.grading import Rubric, assert_close, draw
 
 rubric = Rubric("05_attention_rnn", title="Attention in recurrent networks")
 rubric.exercise("additive", title="The additive score", minutes=5, difficulty=1, defines=("additive_scores",))
@@ -23,10 +23,6 @@ rubric.exercise(
     "local", title="The local window", minutes=25, difficulty=3, defines=("local_m_weights", "local_p_weights")
 )
 rubric.exercise("decoder", title="A decoder that looks back", minutes=40, difficulty=4, defines=("AttentiveDecoder",))
-
-
-def draw(rng, *shape):
-    return torch.randn(*shape, generator=rng)
 
 
 # 1. The additive score
@@ -79,7 +75,13 @@ def additive_scores_match_the_formula(submission, rng):
     assert_close(submission.additive_scores(*case), additive_scores(*case), what="the scores")
 
 
-@rubric.test("additive", points=1, visible=False, hint="One sentence, one position, and gradients for all five.")
+@rubric.test(
+    "additive",
+    points=1,
+    visible=False,
+    topic="gradients",
+    hint="One sentence, one position, and gradients for all five.",
+)
 def additive_scores_have_their_gradients(submission, rng):
     for batch, length in ((1, 7), (3, 1)):
         case, upstream = additive_case(rng, batch, length), draw(rng, batch, length)
@@ -170,7 +172,13 @@ def concat_scores_match(submission, rng):
     assert_close(submission.concat_scores(query, keys, W, v), concat_scores(query, keys, W, v), what="concat")
 
 
-@rubric.test("luong", points=1, visible=False, hint="A general W need not be square, and all must have gradients.")
+@rubric.test(
+    "luong",
+    points=1,
+    visible=False,
+    topic="gradients",
+    hint="A general W need not be square, and all must have gradients.",
+)
 def luong_scores_have_their_gradients(submission, rng):
     query, keys, upstream = draw(rng, 2, 3), draw(rng, 2, 6, 5), draw(rng, 2, 6)
     cases = {"general_scores": (draw(rng, 3, 5),), "concat_scores": (draw(rng, 7, 8), draw(rng, 7))}
@@ -274,14 +282,22 @@ def large_scores_do_not_overflow(submission, rng):
     assert_close(submission.masked_softmax(scores, lengths), masked_softmax(scores, lengths), what="the weights")
 
 
-@rubric.test("softmax", points=1, visible=False, hint="Gradients too must be free of NaN, and zero on the padding.")
+@rubric.test(
+    "softmax",
+    points=1,
+    visible=False,
+    topic="gradients",
+    hint="Gradients too must be free of NaN, and zero on the padding.",
+)
 def softmax_has_clean_gradients(submission, rng):
     scores, lengths, upstream = draw(rng, 3, 5), torch.tensor([2, 5, 1]), draw(rng, 3, 5)
     got, want = (s.masked_softmax.gradients(scores, lengths, upstream=upstream) for s in (submission, rubric.solution))
     assert_close(got, want)
 
 
-@rubric.test("softmax", points=1, visible=False, hint="The padding may hold anything, also very large scores.")
+@rubric.test(
+    "softmax", points=1, visible=False, topic="padding", hint="The padding may hold anything, also very large scores."
+)
 def padding_may_hold_anything(submission, rng):
     scores, lengths = draw(rng, 3, 6), torch.tensor([3, 0, 4])
     spoiled = torch.where(real(scores, lengths), scores, 500.0)
@@ -400,7 +416,9 @@ def predictive_window_is_a_bell(submission, rng):
     assert_close(got, want, what="the weights")
 
 
-@rubric.test("local", points=1, visible=False, hint="Centres at either end, windows wider than the source.")
+@rubric.test(
+    "local", points=1, visible=False, topic="borders", hint="Centres at either end, windows wider than the source."
+)
 def predictive_window_at_the_edges(submission, rng):
     scores, lengths = draw(rng, 4, 8), torch.tensor([8, 5, 3, 8])
     centre = torch.tensor([0.1, 4.9, 2.2, 7.7])
@@ -410,7 +428,11 @@ def predictive_window_at_the_edges(submission, rng):
 
 
 @rubric.test(
-    "local", points=1, visible=False, hint="The gradient must reach the predicted position, or it never learns."
+    "local",
+    points=1,
+    visible=False,
+    topic="gradients",
+    hint="The gradient must reach the predicted position, or it never learns.",
 )
 def predictive_window_learns_where_to_look(submission, rng):
     scores, lengths, upstream = draw(rng, 2, 9), torch.tensor([9, 7]), draw(rng, 2, 9)
@@ -583,7 +605,14 @@ def many_steps_are_right(submission, rng):
     assert_decodes(mine(embedded, annotations, lengths, state), reference(embedded, annotations, lengths, state))
 
 
-@rubric.test("decoder", points=2, visible=False, hint="All weights of the decoder must learn.", needs=DECODER_NEEDS)
+@rubric.test(
+    "decoder",
+    points=2,
+    visible=False,
+    topic="gradients",
+    hint="All weights of the decoder must learn.",
+    needs=DECODER_NEEDS,
+)
 def the_decoder_passes_gradients(submission, rng):
     sizes = (4, 3, 6, 5)
     mine, reference = decoders(submission, rng, sizes)

@@ -4,8 +4,9 @@ import itertools
 import math
 
 import torch
+import torch.nn.functional as F
 
-from lecturelib.grading import Rubric, assert_close
+from lecturelib.grading import Rubric, assert_close, draw
 from lecturelib.layers import MultiHeadAttention, causal_mask, dot_product_attention, padding_mask
 
 rubric = Rubric("08_attention_layer", title="The attention layer")
@@ -34,10 +35,6 @@ rubric.exercise(
     difficulty=4,
     defines=("equivariance_gap", "symmetry"),
 )
-
-
-def draw(rng, *shape):
-    return torch.randn(*shape, generator=rng)
 
 
 # 1. Scaled dot-product attention
@@ -95,10 +92,7 @@ def overflowing(query, key, value):
 
 
 def assert_attends(got, want):
-    assert isinstance(got, tuple | list), "return a pair: the output, then the weights"
-    assert len(got) == 2, f"return a pair, the output and the weights; you return {len(got)} things"
-    assert_close(got[1], want[1], what="the weights")
-    assert_close(got[0], want[0], what="the output")
+    assert_close(got, want, what=("the output", "the weights"))
 
 
 @rubric.test("attention", points=1, visible=True, hint="Go through the formula one factor at a time.")
@@ -113,7 +107,13 @@ def survives_large_scores(submission, rng):
     assert_attends(submission.attention(query, key, value), attention(query, key, value))
 
 
-@rubric.test("attention", points=1, visible=False, hint="Count axes from the end, so any batch shape will do.")
+@rubric.test(
+    "attention",
+    points=1,
+    visible=False,
+    topic="batch shapes, gradients",
+    hint="Count axes from the end, so any batch shape will do.",
+)
 def takes_any_batch_shape_and_gives_gradients(submission, rng):
     for batch in ((), (2, 3)):
         query, key, value = draw(rng, *batch, 4, 6), draw(rng, *batch, 5, 6), draw(rng, *batch, 5, 7)
@@ -222,7 +222,13 @@ def no_mask_allows_every_key(submission, rng):
     assert_close(got, masked_attention(query, key, value), what="the output")
 
 
-@rubric.test("masks", points=1, visible=False, hint="Try a heads axis, and large scores of either sign.")
+@rubric.test(
+    "masks",
+    points=1,
+    visible=False,
+    topic="heads axis, large scores",
+    hint="Try a heads axis, and large scores of either sign.",
+)
 def masks_broadcast_over_heads_and_large_scores(submission, rng):
     query, key, value = 30 * draw(rng, 2, 3, 5, 4), 30 * draw(rng, 2, 3, 5, 4), draw(rng, 2, 3, 5, 6)
     mask = causal_padding_mask(torch.tensor([2, 5]), 5)[:, None]
@@ -371,7 +377,9 @@ def layer_masks_every_head_alike(submission, rng):
     assert_close(mine(x, mask=mask), reference(x, mask=mask), what="the output")
 
 
-@rubric.test("heads", points=1, visible=False, hint="All four projections must learn.", needs=HEADS_NEED)
+@rubric.test(
+    "heads", points=1, visible=False, topic="gradients", hint="All four projections must learn.", needs=HEADS_NEED
+)
 def layer_passes_gradients_to_every_weight(submission, rng):
     mine, reference = layers(submission, rng, 20, 4)
     x, upstream, mask = draw(rng, 3, 5, 20), draw(rng, 3, 5, 20), causal_padding_mask(torch.tensor([5, 2, 3]), 5)
@@ -478,7 +486,15 @@ def experiment_shows_the_two_trends(submission, rng):
     assert_close(got, want, what="the table", rtol=0.06, atol=0.15)  # chance moves it by a fifth of that
 
 
-@rubric.test("scaling", points=1, visible=False, hint="Any list of widths will do.", needs=("entropy",), noise=0.08)
+@rubric.test(
+    "scaling",
+    points=1,
+    visible=False,
+    topic="other widths",
+    hint="Any list of widths will do.",
+    needs=("entropy",),
+    noise=0.08,
+)
 def experiment_holds_for_other_widths(submission, rng):
     widths = [2**k for k in (5 + torch.randperm(4, generator=rng)[:3]).tolist()]
     got = submission.scaling_experiment(widths, 300)
@@ -574,6 +590,7 @@ def never_invariant(layer, x):
     return "neither" if answer == "invariant" else answer
 
 
+@rubric.given
 class Layers:
     """Layers to classify, with random weights, for inputs (B, T, 6); those with positions take up to four tokens."""
 
@@ -581,10 +598,10 @@ class Layers:
         self.weight, self.positions = draw(rng, 6, 6), draw(rng, 1, 4, 6)
 
     def self_attention(self, x):
-        return dot_product_attention(x @ self.weight, x, x)
+        return F.scaled_dot_product_attention(x @ self.weight, x, x)
 
     def causal(self, x):
-        return dot_product_attention(x @ self.weight, x, x, is_causal=True)
+        return F.scaled_dot_product_attention(x @ self.weight, x, x, is_causal=True)
 
     def positioned(self, x):
         return self.self_attention(x + self.positions[:, : x.shape[1]])
@@ -645,6 +662,7 @@ def symmetry_of_the_plain_layers(submission, rng):
     "equivariance",
     points=2,
     visible=False,
+    topic="other shuffles",
     hint="Some layers respect one shuffle and not the next.",
 )
 def symmetry_is_not_fooled_by_one_shuffle(submission, rng):

@@ -5,7 +5,7 @@ import math
 
 import torch
 
-from lecturelib.grading import Rubric, assert_close
+from lecturelib.grading import Rubric, assert_close, draw
 from lecturelib.layers import RotaryPositions, SinusoidalPositions, relative_index
 from lecturelib.layers.positions import frequencies
 
@@ -26,10 +26,6 @@ rubric.exercise(
     difficulty=4,
     defines=("rotate", "rotary_weights", "shift_gap"),
 )
-
-
-def draw(rng, *shape):
-    return torch.randn(*shape, generator=rng)
 
 
 # 1. The sinusoidal table
@@ -113,7 +109,11 @@ def table_follows_the_base(submission, rng):
 
 
 @rubric.test(
-    "sinusoids", points=1, visible=False, hint="Nothing ends at some longest position, and width 2 is a width."
+    "sinusoids",
+    points=1,
+    visible=False,
+    topic="long tables",
+    hint="Nothing ends at some longest position, and width 2 is a width.",
 )
 def table_has_no_longest_position(submission, rng):
     for num_positions, d_model in ((300, 12), (1, 4), (9, 2)):
@@ -196,15 +196,17 @@ def matrix_is_the_rotation(submission, rng):
 @rubric.test("shift", points=1, visible=True, hint="One matrix for all t: shift_matrix(k) @ PE(t) = PE(t + k).")
 def matrix_takes_every_position_k_further(submission, rng):
     k, base = int(torch.randint(2, 9, (), generator=rng)), 50.0
-    table = sinusoidal_table(20, 6, base)
     matrix = submission.shift_matrix(k, 6, base)
-    assert isinstance(matrix, torch.Tensor), "return a tensor, (d_model, d_model)"
-    assert matrix.shape == (6, 6), f"return a matrix (6, 6), got {tuple(matrix.shape)}"
-    moved = table[:-k].to(matrix.dtype) @ matrix.T
-    assert_close(moved, table[k:], what="shift_matrix(k) @ PE(t)", atol=1e-4)
+    assert_close(matrix, shift_matrix(k, 6, base), what=f"shift_matrix({k}, 6, {base:g})", atol=1e-4)
 
 
-@rubric.test("shift", points=1, visible=False, hint="Shifts may be zero, negative and long, and they add up.")
+@rubric.test(
+    "shift",
+    points=1,
+    visible=False,
+    topic="zero and negative shifts",
+    hint="Shifts may be zero, negative and long, and they add up.",
+)
 def shifts_add_up(submission, rng):
     for k, d_model in ((0, 4), (-5, 6), (60, 10), (1, 2)):
         got, want = submission.shift_matrix(k, d_model), shift_matrix(k, d_model)
@@ -337,7 +339,13 @@ def bias_is_one_map_a_head(submission, rng):
     assert_close(submission.gather_bias(table, index), gather_bias(table, index), what="the bias")
 
 
-@rubric.test("bias", points=1, visible=False, hint="Other sizes: one position, one row of patches, no reach at all.")
+@rubric.test(
+    "bias",
+    points=1,
+    visible=False,
+    topic="other sizes",
+    hint="Other sizes: one position, one row of patches, no reach at all.",
+)
 def indices_hold_for_other_sizes(submission, rng):
     for num_positions, reach in ((1, 2), (9, 20), (4, 0), (7, 3)):
         got, want = submission.clipped_index(num_positions, reach), clipped_index(num_positions, reach)
@@ -347,7 +355,13 @@ def indices_hold_for_other_sizes(submission, rng):
         assert_close(got, want, what=f"window_index({height}, {width})")
 
 
-@rubric.test("bias", points=1, visible=False, hint="The table must learn: each row gets the sum of its places.")
+@rubric.test(
+    "bias",
+    points=1,
+    visible=False,
+    topic="gradients",
+    hint="The table must learn: each row gets the sum of its places.",
+)
 def bias_passes_gradients_to_the_table(submission, rng):
     table, index, upstream = draw(rng, 15, 3), window_index(2, 3), draw(rng, 3, 6, 6)
     got = submission.gather_bias.gradients(table, index, upstream=upstream)
@@ -501,17 +515,19 @@ def weights_come_from_turned_vectors(submission, rng):
     assert_close(got, want, what="the weights", atol=1e-4)
 
 
+@rubric.given
 class Weights:
     """Functions from positions to attention weights: one that knows distances only, and two that know more."""
 
     def __init__(self, rng):
         self.query, self.key, self.strength = draw(rng, 6, 4), draw(rng, 6, 4), draw(rng, 4)
 
-    def rotary(self, positions):
-        return rotary_weights(self.query, self.key, positions, positions)
+    def relative(self, positions):
+        distances = positions[:, None] - positions  # (T, T)
+        return (self.query @ self.key.T - 0.3 * distances.abs()).softmax(-1)
 
     def added(self, positions):
-        extra = waves(positions, frequencies(4, 60.0))
+        extra = torch.tanh(0.1 * positions[:, None] * self.strength)  # (T, 4)
         return ((self.query + extra) @ (self.key + extra).T).softmax(-1)
 
     def falling(self, positions):
@@ -529,13 +545,22 @@ def gap_is_the_largest_change(submission, rng):
         assert_close(got, want, what="the gap of weights that are not relative", rtol=1e-3, atol=1e-4)
 
 
-@rubric.test("rotary", points=1, visible=True, hint="Rotary weights depend on distances only: no gap.")
-def gap_of_rotary_weights_is_rounding(submission, rng):
-    got = submission.shift_gap(Weights(rng).rotary, torch.arange(6), (1, 13, 50))
-    assert_close(got, 0.0, what="the gap of rotary weights", atol=1e-4)
+@rubric.test("rotary", points=1, visible=True, hint="Weights that depend on distances only have no gap.")
+def gap_of_relative_weights_is_rounding(submission, rng):
+    zoo, positions, shifts = Weights(rng), torch.arange(6), (1, 13, 50)
+    want = shift_gap(zoo.added, positions, shifts)
+    assert_close(submission.shift_gap(zoo.added, positions, shifts), want, what="the gap of added positions", rtol=1e-3)
+    got = submission.shift_gap(zoo.relative, positions, shifts)
+    assert_close(got, 0.0, what="the gap of weights that know distances only", atol=1e-4)
 
 
-@rubric.test("rotary", points=1, visible=False, hint="Leading axes, another base, and gradients.")
+@rubric.test(
+    "rotary",
+    points=1,
+    visible=False,
+    topic="batches, base, gradients",
+    hint="Leading axes, another base, and gradients.",
+)
 def rotation_takes_batches_and_gives_gradients(submission, rng):
     x, upstream = draw(rng, 2, 3, 5, 6), draw(rng, 2, 3, 5, 6)
     positions = torch.randint(0, 60, (5,), generator=rng)
@@ -544,7 +569,9 @@ def rotation_takes_batches_and_gives_gradients(submission, rng):
     assert_close(got, want, rtol=1e-3, atol=1e-3)
 
 
-@rubric.test("rotary", points=1, visible=False, hint="Queries and keys in batches and heads.", needs=("rotate",))
+@rubric.test(
+    "rotary", points=1, visible=False, topic="batches", hint="Queries and keys in batches and heads.", needs=("rotate",)
+)
 def weights_take_batches(submission, rng):
     query, key = draw(rng, 2, 3, 4, 6), draw(rng, 2, 3, 5, 6)
     places = torch.arange(10, 14), torch.arange(5)

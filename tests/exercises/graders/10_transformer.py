@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from lecturelib.grading import Rubric, assert_close
+from lecturelib.grading import Rubric, assert_close, draw, draw_ids
 from lecturelib.layers import causal_mask, dot_product_attention, padding_mask
 
 rubric = Rubric("10_transformer", title="The transformer")
@@ -25,14 +25,6 @@ rubric.exercise(
     difficulty=4,
     defines=("parallel_outputs", "stepwise_outputs", "attention_step", "influence"),
 )
-
-
-def draw(rng, *shape):
-    return torch.randn(*shape, generator=rng)
-
-
-def draw_ids(rng, low, high, *shape):
-    return torch.randint(low, high, shape, generator=rng)
 
 
 # 1. Byte-pair merges
@@ -246,10 +238,7 @@ def as_merges(found):
 
 
 def assert_learns(submission, words, num_merges):
-    got, want = as_merges(submission.learn_merges(words, num_merges)), learn_merges(words, num_merges)
-    for number, (one, other) in enumerate(zip(got, want, strict=False), start=1):
-        assert_close(one, other, what=f"merge {number}")
-    assert len(got) == len(want), f"there are {len(want)} merges to learn here, you return {len(got)}"
+    assert_close(submission.learn_merges(words, num_merges), learn_merges(words, num_merges), what="the merges")
 
 
 @rubric.test(
@@ -277,7 +266,13 @@ def segments_words_in_the_order_of_the_merges(submission, rng):
         assert_close(submission.segment(word, merges), segment(word, merges), what=f"segment({word!r})")
 
 
-@rubric.test("bpe", points=1, visible=False, hint="When every word is one token there is no pair left: stop early.")
+@rubric.test(
+    "bpe",
+    points=1,
+    visible=False,
+    topic="early stop",
+    hint="When every word is one token there is no pair left: stop early.",
+)
 def stops_when_nothing_is_left(submission, rng):
     words = random_words(rng, "ab", 6)
     assert_learns(submission, words, 200)
@@ -414,7 +409,9 @@ def padding_does_not_count(submission, rng):
         assert_close(got, want, what=f"the loss of padded targets, pad = {pad}")
 
 
-@rubric.test("smoothing", points=1, visible=False, hint="Look at the gradient, and at very large logits.")
+@rubric.test(
+    "smoothing", points=1, visible=False, topic="gradients", hint="Look at the gradient, and at very large logits."
+)
 def loss_has_its_gradient(submission, rng):
     logits, targets = batch_with_padding(rng, [4, 1, 7, 2], 6, pad=3)
     got = submission.smoothed_loss.gradients(logits, targets, 0.15, 3)
@@ -675,6 +672,7 @@ def encoder_block_takes_masks(submission, rng):
     "encoder_block",
     points=2,
     visible=False,
+    topic="gradients",
     hint="Every weight must get its gradient: no .data, no numpy, no += on x.",
     needs=("attend",),
 )
@@ -832,6 +830,7 @@ def decoder_block_keeps_its_masks_apart(submission, rng):
     "decoder_block",
     points=2,
     visible=False,
+    topic="gradients",
     hint="Every weight must get its gradient: no .data, no numpy, no += on x.",
     needs=("attend",),
 )
@@ -1027,18 +1026,18 @@ def changes_only_the_mean(block, x, memory, mask):
     return torch.stack([any_change(before, block(x + shift, memory, mask)) for shift in shifts], dim=1)  # (T, T)
 
 
+@rubric.given
 class Stack:
-    """Decoder blocks one after the other, with random weights: what the tests pass as `block`."""
+    """Layers that look back and across, one after the other, with random weights: what the tests pass as `block`."""
 
-    def __init__(self, rng, depth, d_model=8, num_heads=2):
-        self.blocks = [DecoderBlock(d_model, num_heads, 12) for _ in range(depth)]
-        for block in self.blocks:
-            block.load_state_dict(weights_of(rng, DecoderBlock, d_model, 12))
-            block.requires_grad_(False)
+    def __init__(self, rng, depth, d_model=8):
+        self.weights = draw(rng, depth, 3, d_model, d_model) / math.sqrt(d_model)
 
     def run(self, x, memory, mask=None, memory_mask=None):
-        for block in self.blocks:
-            x = block(x, memory, mask, memory_mask)
+        for back, across, out in self.weights:
+            x = x + F.scaled_dot_product_attention(x @ back, x, x, attn_mask=mask)
+            x = x + F.scaled_dot_product_attention(x @ across, memory, memory, attn_mask=memory_mask)
+            x = x + (x @ out).tanh()
         return x
 
 
@@ -1069,16 +1068,12 @@ def stepwise_equals_parallel(submission, rng):
 def cached_steps_equal_the_masked_whole(submission, rng):
     query, key, value = (draw(rng, 2, 3, 6, 4) for _ in range(3))
     want = dot_product_attention(query, key, value, causal_mask(6))
-    cache = key[:, :, :3], value[:, :, :3]
     for t in (3, *range(6)):  # once from the middle of a text, then all of it
-        cache = cache if t else None
+        cache = (key[:, :, :t], value[:, :, :t]) if t else None
         now = slice(t, t + 1)
-        answer = submission.attention_step(query[:, :, now], key[:, :, now], value[:, :, now], cache)
-        assert isinstance(answer, tuple | list), "return a pair: the output, then the cache"
-        assert len(answer) == 2, f"return a pair: the output, then the cache; you return {len(answer)} things"
-        out, cache = answer
-        assert_close(out, want[:, :, now], what=f"the output of step {t}")
-        assert_close(list(cache), [key[:, :, : t + 1], value[:, :, : t + 1]], what=f"the cache after step {t}")
+        got = submission.attention_step(query[:, :, now], key[:, :, now], value[:, :, now], cache)
+        right = want[:, :, now], (key[:, :, : t + 1], value[:, :, : t + 1])
+        assert_close(got, right, what=(f"the output of step {t}", f"the cache after step {t}"))
 
 
 @rubric.test("stepwise", points=1, visible=True, hint="Change input j, see which outputs change.")
@@ -1089,7 +1084,13 @@ def influence_of_one_block(submission, rng):
         assert_close(got, mask, what="which input reaches which output, through one block")
 
 
-@rubric.test("stepwise", points=1, visible=False, hint="Two blocks with a window of two reach two places back.")
+@rubric.test(
+    "stepwise",
+    points=1,
+    visible=False,
+    topic="deeper stacks",
+    hint="Two blocks with a window of two reach two places back.",
+)
 def influence_grows_with_depth(submission, rng):
     x, memory = draw(rng, 2, 6, 8), draw(rng, 2, 3, 8)
     for depth, mask, want in ((2, window(6, 2), window(6, 3)), (2, causal_mask(6), causal_mask(6)), (1, None, None)):

@@ -3,8 +3,8 @@
 import torch
 import torch.nn.functional as F
 
-from lecturelib.grading import Rubric, assert_close, raises
-from lecturelib.layers.patches import interpolate_positions as interpolated
+from lecturelib.grading import Rubric, assert_close, draw, raises
+from lecturelib.layers.positions.grid import interpolate_positions as interpolated
 from lecturelib.layers.residual import depth_rates as even_rates
 
 rubric = Rubric("15_vision_transformers", title="Vision transformers")
@@ -29,10 +29,6 @@ rubric.exercise(
 rubric.exercise(
     "positions", title="Positions for another resolution", minutes=35, difficulty=4, defines=("interpolate_positions",)
 )
-
-
-def draw(rng, *shape):
-    return torch.randn(*shape, generator=rng)
 
 
 def draw_targets(rng, count, classes):
@@ -117,14 +113,22 @@ def patches_are_put_together(submission, rng):
     assert_close(submission.unpatchify(patchify(images, 2), 2, 4, 6), images, what="the picture")
 
 
-@rubric.test("patches", points=1, visible=False, hint="A tall picture of one channel, and larger patches.")
+@rubric.test(
+    "patches", points=1, visible=False, topic="other sizes", hint="A tall picture of one channel, and larger patches."
+)
 def tall_picture_is_cut_and_put_together(submission, rng):
     images = draw(rng, 3, 1, 9, 6)
     assert_close(submission.patchify(images, 3), patchify(images, 3), what="the patches")
     assert_close(submission.unpatchify(patchify(images, 3), 3, 9, 6), images, what="the picture")
 
 
-@rubric.test("patches", points=1, visible=False, hint="5 rows cannot be cut into patches of 2: raise a ValueError.")
+@rubric.test(
+    "patches",
+    points=1,
+    visible=False,
+    topic="errors",
+    hint="5 rows cannot be cut into patches of 2: raise a ValueError.",
+)
 def half_patches_are_refused(submission, rng):
     for shape in ((1, 2, 5, 4), (1, 2, 4, 5)):
         with raises(ValueError):
@@ -231,14 +235,26 @@ def map_is_what_the_token_sees(submission, rng):
     assert_close(submission.class_map(weights, (2, 3)), class_map(weights, (2, 3)), what="the map")
 
 
-@rubric.test("class_token", points=1, visible=False, hint="The gradient of the class token adds up over the batch.")
+@rubric.test(
+    "class_token",
+    points=1,
+    visible=False,
+    topic="gradients",
+    hint="The gradient of the class token adds up over the batch.",
+)
 def token_gets_its_gradient(submission, rng):
     given = draw(rng, 3, 2, 5), draw(rng, 5), draw(rng, 3, 5)
     got, want = (source.with_class_token.gradients(*given) for source in (submission, rubric.solution))
     assert_close(got, want)
 
 
-@rubric.test("class_token", points=1, visible=False, hint="A grid need not be square, and there may be one head.")
+@rubric.test(
+    "class_token",
+    points=1,
+    visible=False,
+    topic="other grids",
+    hint="A grid need not be square, and there may be one head.",
+)
 def map_of_a_tall_grid(submission, rng):
     weights = draw(rng, 3, 1, 9, 9).softmax(-1)
     assert_close(submission.class_map(weights, (4, 2)), class_map(weights, (4, 2)), what="the map")
@@ -360,10 +376,7 @@ def pastes_what_was_pasted(images, targets, boxes, partner):
 
 
 def assert_mixed(got, want):
-    assert isinstance(got, tuple | list), "return a pair: the pictures, then the labels"
-    assert len(got) == 2, f"return a pair, the pictures and the labels; you return {len(got)} things"
-    assert_close(got[0], want[0], what="the pictures")
-    assert_close(got[1], want[1], what="the labels")
+    assert_close(got, want, what=("the pictures", "the labels"))
 
 
 @rubric.test("mixing", points=1, visible=True, hint="The same blend for both: keep · mine + (1 − keep) · partner's.")
@@ -395,6 +408,7 @@ def boxes_are_clipped(submission, rng):
     "mixing",
     points=1,
     visible=False,
+    topic="borders",
     hint="A box that is empty or lies outside pastes nothing; a picture may be its own partner.",
 )
 def edge_cases_of_boxes(submission, rng):
@@ -403,7 +417,13 @@ def edge_cases_of_boxes(submission, rng):
     assert_mixed(submission.cutmix(*given), cutmix(*given))
 
 
-@rubric.test("mixing", points=1, visible=False, hint="At λ = 1 nothing changes; at λ = 0 only the partner is left.")
+@rubric.test(
+    "mixing",
+    points=1,
+    visible=False,
+    topic="borders",
+    hint="At λ = 1 nothing changes; at λ = 0 only the partner is left.",
+)
 def edge_cases_of_shares(submission, rng):
     given = draw(rng, 3, 1, 4, 6), draw_targets(rng, 3, 5), torch.tensor([0.0, 1.0, 0.5]), torch.tensor([2, 2, 0])
     assert_mixed(submission.mixup(*given), mixup(*given))
@@ -497,7 +517,7 @@ def product_of_chances(rates):
 @rubric.test("depth", points=1, visible=True, hint="Evenly from 0 to last; one layer alone has rate 0.")
 def rates_grow_evenly(submission, rng):
     for last, layers in ((0.1, 12), (0.3, 4)):
-        assert_close(list(submission.depth_rates(last, layers)), depth_rates(last, layers), what="the rates")
+        assert_close(submission.depth_rates(last, layers), depth_rates(last, layers), what="the rates")
 
 
 @rubric.test("depth", points=1, visible=True, hint="x, plus the branch where it stays, scaled by 1 / (1 − rate).")
@@ -519,7 +539,13 @@ def depth_on_average(submission, rng):
     )
 
 
-@rubric.test("depth", points=1, visible=False, hint="One coin for each row of the batch, however many axes follow.")
+@rubric.test(
+    "depth",
+    points=1,
+    visible=False,
+    topic="other shapes",
+    hint="One coin for each row of the batch, however many axes follow.",
+)
 def any_number_of_axes(submission, rng):
     for shape in ((3, 6), (3, 3, 3), (3, 2, 4, 3)):
         given = draw(rng, *shape), draw(rng, *shape), torch.tensor([False, True, True]), 0.25
@@ -527,7 +553,11 @@ def any_number_of_axes(submission, rng):
 
 
 @rubric.test(
-    "depth", points=1, visible=False, hint="One layer; and the gradient of a branch that was left out is zero."
+    "depth",
+    points=1,
+    visible=False,
+    topic="one layer, gradients",
+    hint="One layer; and the gradient of a branch that was left out is zero.",
 )
 def one_layer_and_gradients(submission, rng):
     assert_close(list(submission.depth_rates(0.4, 1)), [0.0], what="the rate of a single layer")
@@ -626,7 +656,11 @@ def same_grid_changes_nothing(submission, rng):
 
 
 @rubric.test(
-    "positions", points=1, visible=False, hint="Two prefix tokens, or none; larger in one way, smaller in the other."
+    "positions",
+    points=1,
+    visible=False,
+    topic="other grids, prefixes",
+    hint="Two prefix tokens, or none; larger in one way, smaller in the other.",
 )
 def other_prefixes_and_grids(submission, rng):
     for prefix in (0, 2):
@@ -635,7 +669,9 @@ def other_prefixes_and_grids(submission, rng):
         assert_close(got, interpolate_positions(table, (3, 4), (5, 2), prefix), what="the table", atol=1e-4)
 
 
-@rubric.test("positions", points=1, visible=False, hint="Fine-tuning needs the gradient of the old table.")
+@rubric.test(
+    "positions", points=1, visible=False, topic="gradients", hint="Fine-tuning needs the gradient of the old table."
+)
 def gradient_flows_to_the_table(submission, rng):
     given = draw(rng, 1 + 6, 4), (3, 2), (4, 4)
     got, want = (source.interpolate_positions.gradients(*given) for source in (submission, rubric.solution))

@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from lecturelib.grading import Rubric, assert_close
+from lecturelib.grading import Rubric, assert_close, draw
 from lecturelib.layers import join_neighbours, merge_windows, partition_windows, shift_regions
 from lecturelib.layers import relative_index as index_of
 from lecturelib.layers import shift_mask as mask_of
@@ -16,10 +16,6 @@ rubric.exercise(
 )
 rubric.exercise("shift", title="Shift, and mask", minutes=30, difficulty=4, defines=("shifted_windows", "shift_mask"))
 rubric.exercise("cost", title="What it costs", minutes=30, difficulty=3, defines=("attention_cost", "stage_costs"))
-
-
-def draw(rng, *shape):
-    return torch.randn(*shape, generator=rng)
 
 
 # 1. Windows
@@ -103,7 +99,13 @@ def puts_windows_back(submission, rng):
     assert_close(submission.reverse(windows, 2, 4, 6), reverse(windows, 2, 4, 6), what="the grid")
 
 
-@rubric.test("windows", points=1, visible=False, hint="Try one window, windows of one patch, and gradients.")
+@rubric.test(
+    "windows",
+    points=1,
+    visible=False,
+    topic="other sizes, gradients",
+    hint="Try one window, windows of one patch, and gradients.",
+)
 def windows_of_every_size_pass_gradients(submission, rng):
     for rows, columns, size in ((4, 4, 4), (3, 5, 1), (8, 4, 4)):
         x, upstream = draw(rng, 2, rows, columns, 3), draw(rng, 2 * rows * columns // size**2, size * size, 3)
@@ -205,7 +207,9 @@ def merges_two_by_two(submission, rng):
     assert_close(submission.merge_patches(x, weight), merge_patches(x, weight), what="the merged grid")
 
 
-@rubric.test("merging", points=1, visible=False, hint="Try another grid, small numbers, and gradients.")
+@rubric.test(
+    "merging", points=1, visible=False, topic="gradients", hint="Try another grid, small numbers, and gradients."
+)
 def merging_passes_gradients(submission, rng):
     x, weight, upstream = draw(rng, 3, 2, 8, 5), draw(rng, 10, 20), draw(rng, 3, 1, 4, 10)
     got = submission.merge_patches.gradients(x, weight, upstream=upstream)
@@ -297,7 +301,14 @@ def looks_the_bias_up(submission, rng):
     assert_close(submission.relative_bias(table, 3), relative_bias(table, 3), what="the bias")
 
 
-@rubric.test("bias", points=1, visible=False, hint="Every row of the table must learn.", needs=("relative_index",))
+@rubric.test(
+    "bias",
+    points=1,
+    visible=False,
+    topic="gradients",
+    hint="Every row of the table must learn.",
+    needs=("relative_index",),
+)
 def bias_passes_gradients_to_the_table(submission, rng):
     table, upstream = draw(rng, 49, 3), draw(rng, 3, 16, 16)
     got = submission.relative_bias.gradients(table, 4, upstream=upstream)
@@ -432,6 +443,7 @@ def hides_the_pieces_from_each_other(submission, rng):
     "shift",
     points=1,
     visible=False,
+    topic="other shifts",
     hint="Other sizes, and no shift at all: then nothing is hidden.",
     needs=("partition",),
 )
@@ -543,7 +555,7 @@ def counts_stages(submission, rng):
     assert_close(got, stage_costs(24, 8, (2, 2, 4), 3), what="the stages")
 
 
-@rubric.test("cost", points=1, visible=False, hint="Other sizes.", needs=("attention_cost",))
+@rubric.test("cost", points=1, visible=False, topic="other sizes", hint="Other sizes.", needs=("attention_cost",))
 def counts_other_sizes(submission, rng):
     got = submission.stage_costs(56, 96, (2, 2, 6, 2), 7)
     assert_close(got, stage_costs(56, 96, (2, 2, 6, 2), 7), what="the stages of Swin-T")

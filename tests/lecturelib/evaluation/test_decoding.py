@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from lecturelib.evaluation import Sampler, decode, generate, greedy, read_prompt, read_source, stream
+from lecturelib.models.gpt import GPT, GPTConfig
 
 SOURCE = torch.tensor([[1, 2, 3], [4, 2, 0], [3, 3, 1], [2, 0, 0]])
 LENGTHS = torch.tensor([3, 2, 3, 1])
@@ -64,6 +65,15 @@ def test_stream_gives_what_generate_gives(tiny_model) -> None:
     tokens = stream(tiny_model(max_len=6), SOURCE[:, :2])
     streamed = torch.stack([next(tokens) for _ in range(11)], dim=1)
     assert torch.equal(streamed, generate(tiny_model(max_len=6), SOURCE[:, :2], max_new_tokens=11)[:, 2:])
+
+
+def test_stream_and_generate_go_on_where_only_one_token_can_be_read() -> None:
+    torch.manual_seed(0)
+    model = GPT(GPTConfig(vocab_size=7, max_len=1, d_model=4, num_heads=2, num_layers=1)).eval()
+    prompt = torch.tensor([[3], [5]])
+    tokens = stream(model, prompt)
+    streamed = torch.stack([next(tokens) for _ in range(4)], dim=1)
+    assert torch.equal(streamed, generate(model, prompt, max_new_tokens=4)[:, 1:])
 
 
 LOGITS = torch.tensor([[1.0, 3.0, 2.0, -1.0, 0.0], [0.5, 0.1, 0.2, 0.3, 0.4]])

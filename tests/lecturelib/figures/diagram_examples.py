@@ -1,6 +1,7 @@
 """Every drawing of `lecturelib.figures.diagrams`, of small models whose sizes all differ."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from lecturelib.figures.diagrams import (
     Diagram,
@@ -27,7 +28,7 @@ from lecturelib.figures.diagrams import (
     transformer_diagram,
     vit_diagram,
 )
-from lecturelib.layers import MultiHeadAttention, RelativeBias, RotaryPositions
+from lecturelib.layers import GRU, LSTM, MultiHeadAttention, Recurrent, RelativeBias, RotaryPositions
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERT, BERTConfig
 from lecturelib.models.cait import CAIT_XXS24, CaiT, CaiTConfig
@@ -51,6 +52,10 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
     "chain_rule_diagram": chain_rule_diagram,
     "chain_rule_diagram of trigrams": lambda: chain_rule_diagram(n=3),
     "rnn_diagram": rnn_diagram,
+    "rnn_diagram of two layers": lambda: rnn_diagram(Recurrent(LSTM, 5, 7, num_layers=2)),
+    "bidirectional_diagram of two layers": lambda: bidirectional_diagram(
+        Recurrent(GRU, 5, 7, num_layers=2, bidirectional=True)
+    ),
     "bptt_diagram": bptt_diagram,
     "lstm_diagram": lstm_diagram,
     "lstm_diagram, forget gate": lambda: lstm_diagram(gate="forget"),
@@ -71,6 +76,11 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
     "decoder_wirings_diagram": decoder_wirings_diagram,
     "gpt_diagram": lambda: gpt_diagram(GPT(GPT_CONFIG)),
     "transformer_diagram": lambda: transformer_diagram(Transformer(TRANSFORMER_CONFIG)),
+    "gpt_diagram of GPT-1's wiring": lambda: gpt_diagram(GPT(replace(GPT_CONFIG, wiring="post_norm"))),
+    "gpt_diagram of relative positions": lambda: gpt_diagram(GPT(GPT_CONFIG, positions=RelativeBias(4))),
+    "transformer_diagram of pre-norm": lambda: transformer_diagram(
+        Transformer(replace(TRANSFORMER_CONFIG, wiring="pre_norm"))
+    ),
     "gpt_bert_diagram": lambda: gpt_bert_diagram(GPT(GPT_CONFIG), BERT(BERT_CONFIG)),
     "encoder_decoder_diagram": lambda: encoder_decoder_diagram(
         Seq2Seq(Seq2SeqConfig(source_vocab_size=97, target_vocab_size=89, d_model=24))

@@ -10,13 +10,21 @@ import torch
 from torch import nn
 
 from lecturelib.figures import diagrams
-from lecturelib.figures.diagrams import Diagram, gru_diagram, lstm_diagram
+from lecturelib.figures.diagrams import (
+    Diagram,
+    chain_rule_diagram,
+    gru_diagram,
+    heads_diagram,
+    lstm_diagram,
+    rnn_diagram,
+)
 from lecturelib.figures.diagrams.attention import flow
 from lecturelib.figures.diagrams.canvas import Rect
 from lecturelib.figures.diagrams.parts import Box, Column
 from lecturelib.figures.diagrams.shapes import Shapes, watched
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.cells import GRU, LSTM
+from lecturelib.layers.recurrent import Recurrent
 
 from .diagram_examples import EXAMPLES
 
@@ -58,6 +66,14 @@ def test_shapes_are_what_the_model_gives(diagram):
             found = {s for name, given in shapes.outputs.items() if re.fullmatch(pattern, name) for s in given}
             sizes = tuple(shapes.letters.get(part) or int(part) for part in text.strip("()").split(", "))
             assert not found or found == {sizes}
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if " of " not in name])
+def test_shapes_do_not_depend_on_the_batch_or_length_of_the_run(name, monkeypatch):
+    """A letter that stood for a size by chance would change, or become a number."""
+    before = EXAMPLES[name]()._repr_html_()
+    monkeypatch.setattr("lecturelib.figures.diagrams.shapes.SMALLEST", 4)
+    assert EXAMPLES[name]()._repr_html_() == before
 
 
 def test_no_two_boxes_overlap(diagram):
@@ -129,6 +145,33 @@ def test_diagram_is_the_same_bytes_every_time():
         assert make()._repr_html_() == first
 
 
+MEASURE = """() => [...document.querySelectorAll('svg')].filter(svg => svg.getBoundingClientRect().width).map(svg => {
+  const box = svg.getBoundingClientRect(), scale = box.width / svg.viewBox.baseVal.width;
+  const words = [...svg.querySelectorAll('text, tspan')];
+  return {
+    right: box.right,
+    ink: getComputedStyle(words[0]).fill,
+    smallest: Math.min(...words.map(word => parseFloat(getComputedStyle(word).fontSize) * scale)),
+    outside: words.filter(word => word.getBoundingClientRect().right > box.right + 1).length,
+  };
+})"""
+
+
+@pytest.mark.parametrize(("width", "ink"), [(390, "rgb(206, 214, 221)"), (1000, "rgb(33, 37, 41)")])
+def test_a_browser_shows_one_layout_in_the_pages_ink_with_readable_words(browser, width, ink):
+    drawings = [make()._repr_html_() for name, make in EXAMPLES.items() if " of " not in name]
+    page = browser.new_page(viewport={"width": width, "height": 800})
+    page.set_content(f'<!doctype html><body style="margin:0 20px;color:{ink}">{"".join(drawings)}</body>')
+    seen = page.evaluate(MEASURE)
+    page.close()
+    assert len(seen) == len(drawings)
+    for drawing in seen:
+        assert drawing["right"] <= width - 20
+        assert drawing["ink"] == ink
+        assert drawing["smallest"] >= SMALLEST
+        assert drawing["outside"] == 0
+
+
 @pytest.mark.parametrize("cell", [LSTM(3, 5), GRU(3, 5)])
 def test_rows_of_a_cell_belong_to_the_gate_they_are_drawn_in(cell):
     """Whoever changes the rows that a box stands for changes that gate and no other."""
@@ -152,6 +195,17 @@ def test_attention_as_it_is_drawn_is_what_the_layer_gives():
     layer = MultiHeadAttention(12, 3, kv_dim=10)
     query, key = torch.randn(2, 5, 12), torch.randn(2, 7, 10)
     torch.testing.assert_close(flow(layer, query, key).out, layer(query, key))
+
+
+def test_a_drawing_of_another_model_is_refused():
+    with pytest.raises(ValueError, match="the layer has 2"):
+        rnn_diagram(Recurrent(LSTM, 3, 5, bidirectional=True))
+    with pytest.raises(ValueError, match="gate must be one of"):
+        lstm_diagram(gate="reset")
+    with pytest.raises(ValueError, match="do not fit side by side"):
+        chain_rule_diagram(("an", "extraordinarily", "long", "sentence", "indeed"))
+    with pytest.raises(ValueError, match="d_model may be 8 at most"):
+        heads_diagram(MultiHeadAttention(48, 4))
 
 
 def two_layers():

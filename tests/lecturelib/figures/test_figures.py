@@ -183,12 +183,13 @@ def test_explorer_cannot_be_broken_out_of_by_its_data():
 
 
 def test_explorer_subclass_needs_only_data_text_and_a_script_beside_it(tmp_path, monkeypatch):
-    (tmp_path / "tiny_explorer.js").write_text("kit.root.append(kit.element('b', {}, data.word));", encoding="utf-8")
-    (tmp_path / "tiny_explorer.css").write_text("b { color: inherit }", encoding="utf-8")
+    (tmp_path / "explorer.js").write_text("kit.root.append(kit.element('b', {}, data.word));", encoding="utf-8")
+    (tmp_path / "explorer.css").write_text("b { color: inherit }", encoding="utf-8")
     (tmp_path / "tiny_explorer.py").write_text(
         "from lecturelib.figures import Explorer\n"
         "class Tiny(Explorer):\n"
-        "    script = 'tiny_explorer.js'\n"
+        "    title = 'What does it say?'\n"
+        "    hint = 'read it.'\n"
         "    def data(self):\n        return {'word': 'hello'}\n"
         "    def text(self):\n        return 'It says hello.'\n",
         encoding="utf-8",
@@ -200,6 +201,7 @@ def test_explorer_subclass_needs_only_data_text_and_a_script_beside_it(tmp_path,
     assert issubclass(tiny_explorer.Tiny, Explorer)
     assert "kit.element('b', {}, data.word)" in html
     assert "b { color: inherit }" in html
+    assert '{"title": "What does it say?", "hint": "read it."}' in html
 
 
 def test_pack_is_little_endian_float32_with_its_shape():

@@ -8,10 +8,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from torch.profiler import ProfilerActivity, profile
 
-from lecturelib.layers.attention import AdditiveAttention, MultiHeadAttention, dot_product_attention, masked_softmax
-from lecturelib.layers.lora import LoRALinear
+from lecturelib.layers.additive import AdditiveAttention
+from lecturelib.layers.attention import MultiHeadAttention, dot_product_attention, masked_softmax
 from lecturelib.layers.masks import causal_mask, padding_mask
 from lecturelib.models import load
 
@@ -545,44 +544,3 @@ def test_multi_head_attention_on_an_accelerator_equals_cpu(device, need_weights)
     torch.testing.assert_close(out.cpu(), expected, rtol=1e-3, atol=1e-4)
     out.square().sum().backward()
     assert all(p.grad.isfinite().all() for p in moved.parameters())
-
-
-# In inference mode ----------------------------------------------------------------------------------------------
-
-
-def without_key_bias(layer):
-    layer.key_proj.bias = None  # as some checkpoints have it: the softmax does not see it
-
-
-def with_lora(layer):
-    layer.value_proj = LoRALinear(layer.value_proj, rank=2)
-    nn.init.normal_(layer.value_proj.up)
-
-
-def count_linears(layer, x, **settings):
-    with profile(activities=[ProfilerActivity.CPU]) as seen:
-        out = layer(x, **settings)
-    return out, sum(event.count for event in seen.key_averages() if event.key == "aten::linear")
-
-
-@pytest.mark.parametrize(("change", "products"), [(None, 2), (without_key_bias, 2), (with_lora, 6)])
-def test_one_product_in_inference_mode_changes_no_number(change, products):
-    torch.manual_seed(0)
-    layer, x = MultiHeadAttention(6, 2), draw(3, 5, 6)
-    if change is not None:
-        change(layer)
-    want, separate = count_linears(layer, x, is_causal=True)
-    with torch.inference_mode():
-        got, fused = count_linears(layer, x, is_causal=True)
-        few, _ = count_linears(layer, x[:1, :2], is_causal=True)
-    assert (separate, fused) == (6 if change is with_lora else 4, products)
-    torch.testing.assert_close(got.clone(), want.detach(), **CLOSE)
-    torch.testing.assert_close(few.clone(), want[:1, :2].detach(), **CLOSE)  # too few tokens to gain by it
-
-
-def test_hook_on_a_projection_is_called_in_inference_mode():
-    layer, x, seen = MultiHeadAttention(6, 2), draw(3, 5, 6), []
-    layer.key_proj.register_forward_hook(lambda *call: seen.append(call[2].clone()))
-    with torch.inference_mode():
-        layer(x)
-        torch.testing.assert_close(seen, [layer.key_proj.bias + x @ layer.key_proj.weight.T], **CLOSE)

@@ -5,7 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from lecturelib.layers.patches import GridPositions, PatchEmbedding, interpolate_positions, pad_to_patches
+from lecturelib.layers.patches import PatchEmbedding, pad_to_patches
+from lecturelib.layers.positions.grid import GridPositions, interpolate_positions
 
 
 @pytest.fixture(autouse=True)

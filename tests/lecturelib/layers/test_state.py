@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -57,3 +58,17 @@ def test_detach_state_cuts_the_graph_and_keeps_the_values():
     detached = detach_state(state)
     assert torch.equal(detached[0][1], state[0][1])
     assert not any(tensor.requires_grad for tensor in detached[0])
+
+
+class Pair(NamedTuple):
+    first: Tensor
+    rest: list[Tensor]
+
+
+def test_named_tuples_are_states_too():
+    state = Pair(torch.arange(3.0, requires_grad=True), [torch.arange(3, 6)])
+    chosen = select_rows(state, torch.tensor([2, 0]))
+    assert type(chosen) is Pair
+    assert chosen.first.tolist() == [2, 0]
+    assert chosen.rest[0].tolist() == [5, 3]
+    assert not detach_state(state).first.requires_grad

@@ -148,7 +148,7 @@ class MaskedWords(nn.Module):
 
     def forward(self, tokens: Tensor, token_types: Tensor, lengths: Tensor) -> Tensor:
         words, follows = self.model(tokens, token_types, lengths)
-        real = torch.arange(tokens.shape[1]) < lengths[:, None]
+        real = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
         follows = F.pad(follows, (0, VOCAB - 2))[:, None]  # (B, 1, V)
         return torch.cat((follows, words * real[..., None]), dim=1)  # (B, 1 + T, V)
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from lecturelib.layers import attention_weights
 from lecturelib.models import load
 from lecturelib.models.bert import BERT, BERT_BASE, BERT_LARGE, BERTConfig, BERTPretraining
 
@@ -78,14 +79,14 @@ def test_bert_trunk_matches_transformers_and_gives_weights(tmp_path):
     real = torch.arange(8) < lengths[:, None]
     theirs.set_attn_implementation("eager")
     want = theirs.bert(tokens, attention_mask=real.long(), token_type_ids=types, output_attentions=True)
-    got = ours(tokens, types, lengths, need_weights=True)
+    with attention_weights(ours) as seen:
+        got = ours(tokens, types, lengths)
     assert_close(got.hidden[real], want.last_hidden_state[real], atol=1e-5, rtol=1e-4)
     assert_close(got.pooled, want.pooler_output, atol=1e-5, rtol=1e-4)
-    assert len(got.weights) == 3
-    for mine, yours in zip(got.weights, want.attentions, strict=True):
+    assert len(seen) == 3
+    for mine, yours in zip(seen.values(), want.attentions, strict=True):
         rows = real[:, None, :, None].expand_as(mine)
         assert_close(mine[rows], yours[rows], atol=1e-5, rtol=1e-4)
-    assert ours(tokens, types, lengths).weights is None
 
 
 @pytest.mark.parametrize(("config", "parameters"), [(BERT_BASE, 109_482_240), (BERT_LARGE, 335_141_888)])

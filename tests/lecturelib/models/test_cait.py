@@ -5,9 +5,9 @@ import torch
 from torch.testing import assert_close
 
 from lecturelib.evaluation.cost import count_flops, count_parameters
-from lecturelib.layers.attention import MultiHeadAttention
+from lecturelib.layers import MultiHeadAttention, attention_weights
 from lecturelib.models import load
-from lecturelib.models.cait import CAIT_S24, CAIT_XXS24, CaiT, CaiTConfig, TalkingHeads
+from lecturelib.models.cait import CAIT_S24, CAIT_XXS24, CaiT, CaiTConfig, LayerScale, TalkingHeads
 
 SIZES = [
     {"image_size": 12, "patch_size": 4, "d_model": 12, "num_heads": 2, "num_layers": 2, "num_classes": 5},
@@ -70,10 +70,10 @@ def test_cait_presets_have_the_published_sizes_and_costs(config, parameters, gma
 
 def test_talking_heads_that_only_listen_are_plain_attention():
     plain = MultiHeadAttention(12, 3)
-    talking = MultiHeadAttention(12, 3, positions=TalkingHeads(3))
+    talking = TalkingHeads(12, 3)
     talking.load_state_dict(plain.state_dict(), strict=False)
     with torch.no_grad():
-        for mixing in (talking.positions.before, talking.positions.after):
+        for mixing in (talking.before, talking.after):
             mixing.weight.copy_(torch.eye(3))
             mixing.bias.zero_()
     x, mask = torch.randn(2, 5, 12), torch.rand(2, 5, 5) > 0.4
@@ -83,7 +83,7 @@ def test_talking_heads_that_only_listen_are_plain_attention():
 
 
 def test_talking_heads_keep_masked_keys_out():
-    talking = MultiHeadAttention(12, 3, positions=TalkingHeads(3))
+    talking = TalkingHeads(12, 3)
     x, mask = torch.randn(2, 5, 12), torch.ones(5, 5, dtype=torch.bool)
     mask[:, 3] = False
     changed = x.clone()
@@ -97,13 +97,23 @@ def test_cait_class_token_never_reaches_the_patches():
     images, seen = torch.randn(2, 3, 12, 12), []
     model.class_blocks[0].register_forward_pre_hook(lambda m, a, k: seen.append(k["memory"]), with_kwargs=True)
     model.class_blocks[1].register_forward_pre_hook(lambda m, a, k: seen.append(k["memory"]), with_kwargs=True)
-    before, weights = model(images, need_weights=True)
+    with attention_weights(model) as watched:
+        before = model(images)
+    weights = [watched[f"class_blocks.{layer}.mixer"] for layer in range(2)]
     with torch.no_grad():
         model.class_token.add_(torch.randn_like(model.class_token))
     assert not torch.allclose(model(images), before)
     assert all(torch.equal(patches, seen[0]) for patches in seen)
     assert [tuple(w.shape) for w in weights] == [(2, 2, 1, 10)] * 2
     assert_close(weights[0].sum(-1), torch.ones(2, 2, 1))
+
+
+def test_layer_scale_multiplies_each_feature():
+    layer, x = LayerScale(3, start=1e-4), torch.randn(2, 5, 3)
+    assert torch.equal(layer(x), 1e-4 * x)
+    with torch.no_grad():
+        layer.scale.copy_(torch.tensor([1.0, 2.0, 0.0]))
+    assert torch.equal(layer(x), torch.stack((x[..., 0], 2 * x[..., 1], 0 * x[..., 2]), dim=-1))
 
 
 def test_cait_starts_near_the_identity():

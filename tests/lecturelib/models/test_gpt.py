@@ -14,6 +14,7 @@ from lecturelib.layers import (
     RelativePositions,
     RotaryPositions,
     SinusoidalPositions,
+    attention_weights,
 )
 from lecturelib.models import load
 from lecturelib.models.gpt import GPT, GPT1, GPT2_LARGE, GPT2_MEDIUM, GPT2_SMALL, GPT2_XL, GPTConfig
@@ -252,10 +253,11 @@ def test_gpt_is_causal(positions):
 def test_gpt_gives_every_layer_and_head_its_weights():
     model = shaken(GPT(SMALL))
     tokens = torch.randint(23, (4, 7))
-    logits, weights = model(tokens, need_weights=True)
+    with attention_weights(model) as seen:
+        logits = model(tokens)
     assert_close(logits, model(tokens), atol=1e-5, rtol=1e-4)
-    assert len(weights) == 2
-    for layer in weights:
+    assert list(seen) == ["blocks.0.mixer", "blocks.1.mixer"]
+    for layer in seen.values():
         assert layer.shape == (4, 3, 7, 7)
         assert layer.triu(1).count_nonzero() == 0
         assert_close(layer.sum(-1), torch.ones(4, 3, 7))
@@ -301,7 +303,7 @@ def test_gpt_compiles_to_the_same_logits():
         (lambda m: m.start(torch.zeros(3, 0, dtype=torch.long)), "empty"),
         (
             lambda m: m.start(torch.zeros(2, 4, dtype=torch.long), torch.tensor([0, 4])),
-            r"at least one token, got lengths \[0, 4\]",
+            r"lengths must be between 1 and the padded length 4, got \[0, 4\]",
         ),
         (lambda m: m.step(torch.zeros(2, 1, dtype=torch.long), None), r"got \(2, 1\)"),
         (

@@ -7,8 +7,9 @@ import torch
 from torch.testing import assert_close
 
 from lecturelib.evaluation.cost import count_flops, count_parameters
+from lecturelib.layers import MultiHeadAttention, WindowBias, attention_weights
 from lecturelib.models import load
-from lecturelib.models.swin import SWIN_BASE, SWIN_LARGE, SWIN_SMALL, SWIN_TINY, Swin, SwinConfig, WindowBias
+from lecturelib.models.swin import SWIN_BASE, SWIN_LARGE, SWIN_SMALL, SWIN_TINY, Swin, SwinConfig
 from lecturelib.models.swin_v2 import SWIN_V2_TINY, CosineWindowBias, SwinV2, SwinV2Config, log_offsets
 
 SIZES = [
@@ -208,8 +209,11 @@ def test_swin_costs_grow_in_proportion_to_the_picture():
 
 def test_swin_gives_weights_of_every_block(kind):
     model, config = ours_and_config(kind, SIZES[0])
-    logits, weights = (swin := moved(model(config)))(images := torch.randn(2, 3, 32, 32), need_weights=True)
+    swin, images = moved(model(config)), torch.randn(2, 3, 32, 32)
+    with attention_weights(swin) as seen:
+        logits = swin(images)
     assert_close(logits, swin(images), atol=1e-5, rtol=1e-4)
+    weights = list(seen.values())
     assert [tuple(w.shape) for w in weights] == [(32, 1, 16, 16)] * 2 + [(8, 2, 16, 16)] * 2
     assert all(torch.allclose(w.sum(-1), torch.ones(()), atol=1e-5) for w in weights)
     assert (weights[1] == 0).any()
@@ -224,13 +228,13 @@ def test_window_bias_depends_on_the_offset_alone():
 
 
 def test_cosine_scores_ignore_the_length_of_queries_and_keys():
-    part = CosineWindowBias(2, (2, 3))
+    attention = MultiHeadAttention(10, 2, positions=(part := CosineWindowBias(2, (2, 3))))
     q, k, v = torch.randn(3, 4, 2, 6, 5)
     where = torch.arange(6)
-    options = {"is_causal": False, "dropout": 0.0, "need_weights": True}
-    out, weights = part.attend(part.turn(q, where), part.turn(k, where), v, None, where, **options)
+    options = {"is_causal": False, "need_weights": True}
+    out, weights = attention.attend(part.turn(q, where), part.turn(k, where), v, None, **options)
     assert_close(
-        part.attend(part.turn(9 * q, where), part.turn(0.1 * k, where), v, None, where, **options), (out, weights)
+        attention.attend(part.turn(9 * q, where), part.turn(0.1 * k, where), v, None, **options), (out, weights)
     )
     cosine = torch.cosine_similarity(q[:, :, :, None], k[:, :, None], dim=-1)
     assert_close(weights, (10 * cosine + part.bias()).softmax(-1))

@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
+from lecturelib.layers import MultiHeadAttention, attention_weights
 from lecturelib.models.transformer_xl import (
     TRANSFORMER_XL_ENWIK8,
     DistancePositions,
@@ -42,8 +43,8 @@ def test_distance_positions_matches_the_sums_of_the_paper():
     query = torch.randn(2, heads, length, head_dim)
     key, value = torch.randn(2, 2, heads, memory + length, head_dim)
     mask = torch.ones(length, memory + length, dtype=torch.bool).tril(memory)
-    where = torch.arange(memory, memory + length)
-    got = part.attend(query, key, value, mask, where, is_causal=False, dropout=0.0, need_weights=False)
+    attention = MultiHeadAttention(heads * head_dim, heads, positions=part)
+    got, _ = attention.attend(query, key, value, mask, is_causal=False, need_weights=False)
     for b, h, i in torch.cartesian_prod(torch.arange(2), torch.arange(heads), torch.arange(length)).tolist():
         scores = []
         for j in range(memory + i + 1):
@@ -157,10 +158,14 @@ def test_transformer_xl_decodes_prompts_of_different_lengths():
 def test_transformer_xl_gives_every_layer_its_weights():
     model = build()
     tokens = torch.randint(17, (2, 7))
-    logits, weights = model(tokens, need_weights=True)
+    with attention_weights(model) as seen:
+        logits = model(tokens)
     assert_close(logits, model(tokens), atol=1e-5, rtol=1e-4)
-    assert [tuple(layer.shape) for layer in weights] == [(2, 3, 7, 7)] * 2
-    assert all(layer.triu(1).count_nonzero() == 0 for layer in weights)
+    assert {name: tuple(layer.shape) for name, layer in seen.items()} == {
+        "blocks.0.mixer": (2, 3, 7, 7),
+        "blocks.1.mixer": (2, 3, 7, 7),
+    }
+    assert all(layer.triu(1).count_nonzero() == 0 for layer in seen.values())
 
 
 def test_transformer_xl_preset_has_the_size_of_the_paper():
@@ -174,7 +179,10 @@ def test_transformer_xl_preset_has_the_size_of_the_paper():
     [
         (lambda: TransformerXLConfig(**{**SMALL, "memory_len": -1}), "memory_len must be 0 or more, got -1"),
         (lambda: build().start(torch.zeros(2, 0, dtype=torch.long)), "empty"),
-        (lambda: build().start(torch.zeros(2, 3, dtype=torch.long), torch.tensor([0, 3])), "at least one token"),
+        (
+            lambda: build().start(torch.zeros(2, 3, dtype=torch.long), torch.tensor([0, 3])),
+            "between 1 and the padded length 3",
+        ),
         (
             lambda: build().step(torch.tensor([1]), build().start(torch.zeros(2, 3, dtype=torch.long))[1]),
             r"tokens must be \(2,\).*got \(1,\)",

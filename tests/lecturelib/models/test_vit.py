@@ -6,6 +6,7 @@ import torch.nn.functional as F
 from torch.testing import assert_close
 
 from lecturelib.evaluation.cost import count_flops, count_parameters
+from lecturelib.layers import attention_weights
 from lecturelib.models import load
 from lecturelib.models.deit import (
     DEIT_BASE,
@@ -131,9 +132,10 @@ def test_vit_reads_sizes_from_a_folder_and_gives_the_weights_of_transformers(tmp
     theirs.set_attn_implementation("eager")
     inputs = images(SIZES[1])
     want = theirs(inputs, output_attentions=True)
-    logits, weights = ours(inputs, need_weights=True)
+    with attention_weights(ours) as seen:
+        logits = ours(inputs)
     assert_close(logits, want.logits, atol=1e-5, rtol=1e-4)
-    assert_close(weights, list(want.attentions), atol=1e-5, rtol=1e-4)
+    assert_close(list(seen.values()), list(want.attentions), atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("sizes", SIZES)

@@ -37,7 +37,8 @@ class AlignmentExplorer(Explorer):
         start: example and target word shown first, counted from 0
     """
 
-    script = "explorer.js"
+    title = "Where does it look while it writes?"
+    hint = "choose another word to write, or press play."
 
     def __init__(self, examples: Sequence[AlignmentExample], *, start: tuple[int, int] = (0, 0)) -> None:
         if not examples:

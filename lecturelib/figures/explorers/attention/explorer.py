@@ -18,7 +18,8 @@ class AttentionExplorer(Explorer):
         start: layer, head and query shown first, counted from 0
     """
 
-    script = "explorer.js"
+    title = "What does each word look at?"
+    hint = "choose another word, then another head."
 
     def __init__(
         self,

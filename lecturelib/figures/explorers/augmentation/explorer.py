@@ -38,7 +38,8 @@ class AugmentationExplorer(Explorer):
         seed: of the draws
     """
 
-    script = "explorer.js"
+    title = "What does an augmentation do to an image?"
+    hint = "choose another augmentation, then raise its strength."
 
     def __init__(
         self,

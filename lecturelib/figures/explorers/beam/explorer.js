@@ -54,10 +54,10 @@ let steps = null; // of the search that is shown
 const sizes = Array.from({ length: data.largest }, function (_, index) { return String(index + 1); });
 const size = kit.choices("Beam size", sizes, Math.min(2, data.largest - 1), restart);
 const penalty = kit.choices("Length penalty", data.penalties.map(String), 0, restart);
-const stepper = kit.slider("Step", { min: 1, max: data.length, value: data.length, show: function (step) {
+const stepper = kit.player("Step", { min: 1, max: data.length, value: data.length, show: function (step) {
   return step + " of " + (steps ? steps.length : step);
 } }, draw);
-const input = stepper.node.querySelector("input");
+const input = stepper.input;
 
 const tree = kit.element("div", { class: "tree", tabindex: 0, role: "region", "aria-label": "Tree of beginnings" });
 function table(name, heads) {
@@ -77,7 +77,7 @@ const candidateTable = table("", ["continuation", "log p", "sum", "fate"]);
 candidateTable.node.classList.add("candidates");
 const finishedTable = table("", ["sequence", "score"]);
 finishedTable.node.classList.add("finished");
-kit.root.append(kit.element("div", { class: "row" }, size.node, penalty.node), stepper.node, tree,
+kit.root.append(size.node, penalty.node, stepper.node, tree,
   kit.element("div", { class: "row" }, candidateTable.node, finishedTable.node));
 
 function restart() {

@@ -36,7 +36,8 @@ class BeamExplorer(Explorer):
         title: what is being written, for the captions
     """
 
-    script = "explorer.js"
+    title = "Which beginnings survive?"
+    hint = "press play, then try beam size 1."
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class BeamExplorer(Explorer):
                 f"and length_penalties={tuple(length_penalties)} must not be empty"
             )
         self.model, self.start, self.symbols, self.eos_id = model, start, list(symbols), eos_id
-        self.max_len, self.largest_beam, self.title = max_len, largest_beam, title
+        self.max_len, self.largest_beam, self.subject = max_len, largest_beam, title
         self.length_penalties = [float(penalty) for penalty in length_penalties]
         self.levels = self._walk()
 
@@ -84,7 +85,7 @@ class BeamExplorer(Explorer):
             for level in self.levels
         ]
         return {
-            "title": self.title,
+            "title": self.subject,
             "symbols": self.symbols,
             "eos": self.eos_id,
             "length": self.max_len,
@@ -97,7 +98,7 @@ class BeamExplorer(Explorer):
         penalty = self.length_penalties[0]
         (greedy, low), (beam, high) = (self.found(size, penalty)[0] for size in (1, self.largest_beam))
         return (
-            f"Beam search for {self.title}: greedy decoding writes “{' '.join(greedy)}” (score {low:.2f}), "
+            f"Beam search for {self.subject}: greedy decoding writes “{' '.join(greedy)}” (score {low:.2f}), "
             f"a beam of {self.largest_beam} “{' '.join(beam)}” (score {high:.2f})."
         )
 

@@ -20,7 +20,8 @@ class GateExplorer(Explorer):
         start: unit and character shown first, counted from 0
     """
 
-    script = "explorer.js"
+    title = "What do the gates do while it reads?"
+    hint = "step through the text and watch the forget gate."
 
     def __init__(self, trace: Trace, tokens: Sequence[str], *, start: tuple[int, int] = (0, 0)) -> None:
         if {"forget", "input", "output", "candidate"} - trace.gates.keys():

@@ -13,7 +13,7 @@ const inputs = kit.choices("Inputs", data.inputs, 0, draw);
 const distance = kit.slider("Distance", {
   min: 0, max: last, value: Math.min(20, last), show: function (steps) { return steps + (steps === 1 ? " step" : " steps"); },
 }, draw);
-const facts = kit.element("dl", { class: "facts" });
+const facts = kit.facts();
 
 function x(step) { return LEFT + (WIDTH - LEFT - RIGHT) * step / last; }
 function y(power) {
@@ -46,7 +46,7 @@ plot.append(kit.svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 4, "tex
 const key = kit.element("p", { class: "key", "aria-hidden": "true" },
   kit.element("span", { class: "line solid" }), "gradient norm, measured ", kit.element("span", { class: "line dashed" }), "predicted");
 kit.root.append(radius.node, inputs.node, distance.node,
-  kit.element("div", { class: "row" }, kit.element("div", { class: "chart" }, plot, key), facts));
+  kit.element("div", { class: "row" }, kit.element("div", { class: "chart" }, plot, key), facts.node));
 
 function draw() {
   const r = radius.value(), i = inputs.value(), k = distance.value();
@@ -69,9 +69,7 @@ function draw() {
     ["factor for each step, predicted", kit.number(factor, 3)],
     ["ρ alone would give", kit.number(data.radii[r], 3)],
   ];
-  facts.replaceChildren(...rows.flatMap(function ([name, value]) {
-    return [kit.element("dt", {}, name), kit.element("dd", {}, value)];
-  }));
+  facts.set(rows);
   const verdict = each < 0.99 ? "the gradient vanishes" : each > 1.01 ? "the gradient explodes" : "the gradient keeps its length";
   const said = "Radius " + kit.number(data.radii[r], 2) + ", " + data.inputs[i] + " inputs: " + verdict + ". After " + k +
     (k === 1 ? " step" : " steps") + " its length is " + small(norm) + "; each step multiplies it by " + kit.number(each, 3) + ".";

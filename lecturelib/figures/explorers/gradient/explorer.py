@@ -32,7 +32,8 @@ class GradientExplorer(Explorer):
         seed: of the draw
     """
 
-    script = "explorer.js"
+    title = "How far does a gradient reach?"
+    hint = "raise the radius from 0.5 past 1."
 
     def __init__(
         self,

@@ -24,7 +24,8 @@ class MixingExplorer(Explorer):
         centre: of CutMix's box, down and across, from 0 to 1
     """
 
-    script = "explorer.js"
+    title = "Two images at once: whose label is it?"
+    hint = "switch from mixup to CutMix, then move λ."
 
     def __init__(self, pictures: Images, *, centre: tuple[float, float] = (0.5, 0.5)) -> None:
         if len(pictures) < 2:

@@ -22,11 +22,11 @@ const buttons = kit.element("div", { class: "options" },
   kit.element("button", { type: "button", onclick: function () { field.value = field.value.slice(0, -1); draw(); } },
     "Delete one"));
 const place = kit.element("div", { class: "place" });
-const facts = kit.element("dl", { class: "facts" });
+const facts = kit.facts();
 
 kit.root.append(
   kit.element("label", { class: "slider" }, kit.element("span", {}, "Text"), field),
-  order.node, strength.node, buttons, kit.element("div", { class: "row" }, place, facts));
+  order.node, strength.node, buttons, kit.element("div", { class: "row" }, place, facts.node));
 
 // "e120a31" -> e: 120, a: 31
 function read(packed) {
@@ -99,9 +99,7 @@ function draw() {
     ["surprise to expect", kit.number(bits, 2) + " bits"],
     ["cells for n = " + now.n, seen[now.n - 1].toLocaleString("en") + " of " + possible[now.n - 1].toLocaleString("en")],
   ];
-  facts.replaceChildren(...rows.flatMap(function ([term, value]) {
-    return [kit.element("dt", {}, term), kit.element("dd", {}, value)];
-  }));
+  facts.set(rows);
   const best = ranked[0];
   const place_of = now.context ? "after " + quote(now.context) : "with no context";
   if (now.met === 0) {

@@ -42,7 +42,8 @@ class NGramExplorer(Explorer):
         num_bars: how many characters are shown
     """
 
-    script = "explorer.js"
+    title = "What comes next?"
+    hint = "type a word, then raise n until the counts run out."
 
     def __init__(
         self,

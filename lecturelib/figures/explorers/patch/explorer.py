@@ -21,7 +21,8 @@ class PatchAttentionExplorer(Explorer):
         start: layer and head shown first, counted from 0; the first query is the class token
     """
 
-    script = "explorer.js"
+    title = "What does a patch look at?"
+    hint = "click a patch of the image, then change the head."
 
     def __init__(
         self,

@@ -1,29 +1,21 @@
 const maps = kit.unpack(data.maps); // [encoding][i][j]
 const count = maps.shape[1];
-const reach = Math.floor(count / 3), last = count - 1 - reach; // so that t + k is always on the map
+const last = count - 1;
 const vectors = {};
 Object.keys(data.vectors).forEach(function (name) { vectors[name] = kit.unpack(data.vectors[name]); });
-const CELL = 6, SIDE = count * CELL, BLUE = "#2f7ed8", ORANGE = "#d2691e";
-
 const encoding = kit.choices("Encoding", data.names, data.start, draw);
-const place = kit.slider("Position t", { min: reach, max: last, value: reach, show: function (t) { return "t = " + t; } }, draw);
-const shift = kit.slider("Shift k", { min: -reach, max: reach, value: data.shift, show: function (k) { return "k = " + signed(k); } }, draw);
+const place = kit.slider("Position t", { min: 0, max: last, value: Math.floor(count / 3), show: function (t) { return "t = " + t; } }, stay);
+const shift = kit.slider("Shift k", { min: -last, max: last, value: data.shift, show: function (k) { return "k = " + signed(k); } }, stay);
 
 function signed(k) { return k < 0 ? "−" + -k : String(k); }
 
-// The map: blue above zero, orange below, more ink for more; two lines run along the diagonal of all pairs that are k apart.
-const squares = [];
-const map = kit.svg("svg", { class: "map", role: "img", viewBox: "-1 -1 " + (SIDE + 2) + " " + (SIDE + 2), onclick: choose });
-for (let i = 0; i < count; i++) {
-  for (let j = 0; j < count; j++) {
-    const square = kit.svg("rect", { x: j * CELL, y: i * CELL, width: CELL, height: CELL, "data-i": i, "data-j": j });
-    squares.push(square);
-    map.append(square);
-  }
-}
+// The map of all pairs; two lines run along the diagonal of all pairs that are k apart.
+const places = Array.from({ length: count }, function (_, i) { return String(i); });
+const map = kit.matrix({ rows: places, columns: places, rowsName: "position i", columnsName: "position j", every: 8,
+  room: 400, onChoose: choose });
 const edges = [-1, 1].map(function (side) { return { side: side, line: kit.svg("line", { class: "diagonal" }) }; });
 const spot = kit.svg("circle", { class: "spot", r: 4.5 });
-map.append(kit.svg("rect", { class: "frame", width: SIDE, height: SIDE }), ...edges.map(function (edge) { return edge.line; }), spot);
+map.svg.append(...edges.map(function (edge) { return edge.line; }), spot);
 
 // One row of the map as a curve: what place t makes of every other place.
 const WIDTH = 300, HEIGHT = 120, LEFT = 44, BOTTOM = 30;
@@ -49,17 +41,25 @@ const clocks = data.speeds.map(function (speed) {
 });
 const panel = kit.element("div", { class: "clocks" }, ...clocks.map(function (clock) { return clock.node; }));
 const panelName = kit.element("p", { class: "note" });
-const facts = kit.element("dl", { class: "facts" });
+const facts = kit.facts();
 
 kit.root.append(encoding.node, place.node, shift.node, kit.element("div", { class: "row" },
-  kit.element("div", { class: "left" }, map, kit.element("p", { class: "note" }, "row: position i, column: position j; between the lines: all pairs with j = i + k")),
-  kit.element("div", { class: "right" }, row, facts, panelName, panel)));
+  kit.element("div", { class: "left" }, map.node, kit.element("p", { class: "note" }, "between the lines: all pairs with j = i + k")),
+  kit.element("div", { class: "right" }, row, facts.node, panelName, panel)));
 
-function choose(event) {
-  const i = Number(event.target.dataset.i), j = Number(event.target.dataset.j);
-  if (!(i >= reach && i <= last && Math.abs(j - i) <= reach)) return;
+function choose(i, j) {
+  choose.busy = true;
   place.set(i);
   shift.set(j - i);
+  choose.busy = false;
+  draw();
+}
+
+// Position t + k must be on the map: a shift that would leave it goes as far as it can.
+function stay() {
+  if (choose.busy) return;
+  const t = place.value(), k = Math.max(-t, Math.min(last - t, shift.value()));
+  if (k !== shift.value()) shift.set(k); else draw();
 }
 
 // The hand of clock c at a place. Sinusoids start upright and run clockwise; rotary features turn the other way.
@@ -81,18 +81,18 @@ function draw() {
   const e = encoding.value(), t = place.value(), k = shift.value(), name = data.names[e];
   let top = 1e-9, largest = -Infinity, smallest = Infinity;
   for (let i = 0; i < count; i++) for (let j = 0; j < count; j++) top = Math.max(top, Math.abs(maps.at(e, i, j)));
-  squares.forEach(function (square, index) {
-    const value = maps.values[e * count * count + index];
-    square.setAttribute("fill", value < 0 ? ORANGE : BLUE);
-    square.setAttribute("fill-opacity", (0.95 * Math.abs(value) / top).toFixed(3));
-  });
+  map.paint(function (i, j) { return maps.at(e, i, j); }, function (i, j) {
+    return "positions " + i + " and " + j + ": " + kit.number(maps.at(e, i, j), 3);
+  }, top);
   edges.forEach(function (edge) { // from the top or left side of the map to its bottom or right side
     const at = k + edge.side;
-    const ends = [["x1", Math.max(at, 0)], ["y1", Math.max(-at, 0)], ["x2", Math.min(count, count + at)], ["y2", Math.min(count, count - at)]];
-    ends.forEach(function ([key, value]) { edge.line.setAttribute(key, value * CELL); });
+    edge.line.setAttribute("x1", map.x(Math.max(at, 0)));
+    edge.line.setAttribute("y1", map.y(Math.max(-at, 0)));
+    edge.line.setAttribute("x2", map.x(Math.min(count, count + at)));
+    edge.line.setAttribute("y2", map.y(Math.min(count, count - at)));
   });
-  spot.setAttribute("cx", (t + k + 0.5) * CELL);
-  spot.setAttribute("cy", (t + 0.5) * CELL);
+  spot.setAttribute("cx", map.x(t + k + 0.5));
+  spot.setAttribute("cy", map.y(t + 0.5));
   for (let i = Math.max(0, -k); i < count && i + k < count; i++) {
     largest = Math.max(largest, maps.at(e, i, i + k));
     smallest = Math.min(smallest, maps.at(e, i, i + k));
@@ -133,13 +133,11 @@ function draw() {
   } else {
     panelName.textContent = "No clocks: nothing turns in this encoding.";
   }
-  facts.replaceChildren(...rows.flatMap(function ([term, value]) {
-    return [kit.element("dt", {}, term), kit.element("dd", {}, value)];
-  }));
+  facts.set(rows);
   const said = name + ": positions " + t + " and " + (t + k) + " score " + kit.number(values[t + k], 3) + ". Pairs " + Math.abs(k) + " apart score " +
     (differ ? "from " + kit.number(smallest, 3) + " to " + kit.number(largest, 3) + ", depending on where they stand."
       : "the same wherever they stand.");
-  map.setAttribute("aria-label", "Scores of all pairs of " + count + " positions. " + said);
+  map.describe("Scores of all pairs of " + count + " positions. " + said);
   row.setAttribute("aria-label", "Scores of position " + t + " with every position, from " + brief(Math.min(...values)) + " to " + brief(Math.max(...values)));
   kit.announce(said);
 }

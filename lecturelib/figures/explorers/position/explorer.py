@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from lecturelib.figures.explorers.explorer import Explorer, pack
-from lecturelib.layers.attention_positions import ALiBi, RotaryPositions
-from lecturelib.layers.positions import SinusoidalPositions, frequencies
+from lecturelib.layers.positions import ALiBi, RotaryPositions, SinusoidalPositions, frequencies
 
 FIXED = frozenset({"sinusoidal", "rotary", "ALiBi"})
 """The encodings that are always there, and need no training."""
@@ -28,7 +27,8 @@ class PositionExplorer(Explorer):
         start: the encoding and the shift shown first; shifts reach a third of the positions either way
     """
 
-    script = "explorer.js"
+    title = "What do positions say to each other?"
+    hint = "click anywhere on the map, then change the encoding."
 
     def __init__(
         self,

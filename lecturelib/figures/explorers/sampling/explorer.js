@@ -15,12 +15,12 @@ const topP = kit.slider("Top-p", {
   show: function (index) { return "p = " + data.shares[index]; },
 }, draw);
 const place = kit.element("div", { class: "place" });
-const facts = kit.element("dl", { class: "facts" });
+const facts = kit.facts();
 const drawn = kit.element("p", { class: "drawn" });
 const button = kit.element("button", { type: "button", onclick: function () { sample(40); } }, "Draw 40 times");
 
 kit.root.append(prompt.node, temperature.node, topK.node, topP.node,
-  kit.element("div", { class: "row" }, place, facts),
+  kit.element("div", { class: "row" }, place, facts.node),
   kit.element("div", { class: "row" }, button, drawn));
 
 function quote(text) { return "“" + text.replaceAll("\n", "⏎") + "”"; }
@@ -79,9 +79,7 @@ function draw() {
     ["entropy before", kit.number(entropy(now.before), 2) + " bits"],
     ["entropy after", kit.number(entropy(now.after), 2) + " bits"],
   ];
-  facts.replaceChildren(...rows.flatMap(function ([term, value]) {
-    return [kit.element("dt", {}, term), kit.element("dd", {}, value)];
-  }));
+  facts.set(rows);
   drawn.textContent = "";
   kit.announce("Temperature " + now.tau + ", " + now.left.length + " of " + count + " tokens left, which had " +
     kit.number(now.mass, 3) + " of the probability; the likeliest, " + data.tokens[now.order[0]] + ", is drawn with " +

@@ -27,7 +27,8 @@ class SamplingExplorer(Explorer):
         num_bars: how many tokens are shown, the likeliest first
     """
 
-    script = "explorer.js"
+    title = "Which tokens may still be drawn?"
+    hint = "lower the temperature, then cut with top-p."
 
     def __init__(
         self,

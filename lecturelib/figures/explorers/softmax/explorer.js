@@ -11,9 +11,9 @@ const temperature = kit.slider("Temperature τ", {
 }, draw);
 const scaling = kit.choices("Scale", data.scalings, 0, draw);
 const table = kit.bars("Softmax of the scaled scores", ["key", "weight"], names, 3);
-const facts = kit.element("dl", { class: "facts" });
+const facts = kit.facts();
 
-kit.root.append(width.node, scaling.node, temperature.node, kit.element("div", { class: "row" }, table.node, facts));
+kit.root.append(width.node, scaling.node, temperature.node, kit.element("div", { class: "row" }, table.node, facts.node));
 
 function draw() {
   const d = data.widths[width.value()];
@@ -33,9 +33,7 @@ function draw() {
     ["entropy, in bits", kit.number(entropy, 2) + " of " + kit.number(Math.log2(count), 2)],
     ["largest slope a(1 − a)", kit.number(slope, 3)],
   ];
-  facts.replaceChildren(...rows.flatMap(function ([name, value]) {
-    return [kit.element("dt", {}, name), kit.element("dd", {}, value)];
-  }));
+  facts.set(rows);
   const best = weights.indexOf(Math.max(...weights));
   kit.announce("Width " + d + ", scale " + data.scalings[scaling.value()] + ", temperature " + kit.number(tau, 2) +
     ": " + names[best] + " takes " + kit.number(weights[best], 3) + " of the attention; the gradient can pass at most " +

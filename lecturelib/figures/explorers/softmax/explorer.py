@@ -23,7 +23,8 @@ class SoftmaxExplorer(Explorer):
         seed: of the draw
     """
 
-    script = "explorer.js"
+    title = "Why divide by √d?"
+    hint = "switch to 1/√d and raise d."
 
     def __init__(
         self, widths: Sequence[int] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512), num_keys: int = 6, *, seed: int = 0

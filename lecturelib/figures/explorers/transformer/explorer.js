@@ -79,39 +79,6 @@ function choose(newKind, newLayer, newHead) {
   draw();
 }
 
-// The chosen map, large: a name at every row and column, more ink for more weight, a frame around the query's row.
-function enlarge() {
-  const map = weights[kind];
-  const [, , count, columns] = map.shape;
-  const cell = Math.max(12, Math.min(24, Math.floor(340 / Math.max(count, columns))));
-  const longest = function (names) { return Math.max(...names.map(function (name) { return name.length; })); };
-  const left = 8 + 7.2 * Math.min(14, longest(rowNames[kind]));
-  const top = 10 + 6.4 * Math.min(14, longest(keyNames[kind]));
-  const width = left + columns * cell + 0.55 * top + 2;
-  const height = top + count * cell + 2;
-  const picture = kit.svg("svg", { class: "map", role: "img", width: width, height: height,
-    viewBox: "0 0 " + width + " " + height });
-  keyNames[kind].forEach(function (name, j) {
-    const x = left + (j + 0.6) * cell;
-    picture.append(kit.svg("text", { x: x, y: top - 5,
-      transform: "rotate(-60 " + x + " " + (top - 5) + ")" }, name));
-  });
-  rowNames[kind].forEach(function (name, i) {
-    picture.append(kit.svg("text", { x: left - 5, y: top + (i + 0.7) * cell, "text-anchor": "end",
-      class: i === query ? "chosen" : "" }, name));
-    for (let j = 0; j < columns; j++) {
-      const weight = map.at(layer, head, i, j);
-      picture.append(kit.svg("rect", { x: left + j * cell, y: top + i * cell, width: cell, height: cell,
-        fill: "#2f7ed8", "fill-opacity": (0.95 * weight).toFixed(3), stroke: "currentColor", "stroke-opacity": 0.2,
-        onclick: function () { queryChoices[kind].set(i); } },
-      kit.svg("title", {}, name + " → " + keyNames[kind][j] + ": " + kit.number(weight))));
-    }
-  });
-  picture.append(kit.svg("rect", { x: left, y: top + query * cell, width: columns * cell, height: cell, fill: "none",
-    stroke: "#d2691e", "stroke-width": 2.5, "pointer-events": "none" }));
-  return picture;
-}
-
 function draw() {
   rows.forEach(function (row) {
     row.buttons.forEach(function (button, h) {
@@ -124,10 +91,15 @@ function draw() {
   const row = keyNames[kind].map(function (_, j) { return weights[kind].at(layer, head, query, j); });
   const place = "Layer " + (layer + 1) + ", head " + (head + 1);
   const asking = "“" + rowNames[kind][query] + "”";
-  const picture = enlarge();
-  picture.setAttribute("aria-label", TITLES[kind] + ". " + place + ": " + row.length + " keys by " +
+  const picture = kit.matrix({ rows: rowNames[kind], columns: keyNames[kind], rowsName: "queries", columnsName: "keys",
+    room: 460, onChoose: function (i) { queryChoices[kind].set(i); } });
+  picture.paint(function (i, j) { return weights[kind].at(layer, head, i, j); }, function (i, j) {
+    return rowNames[kind][i] + " → " + keyNames[kind][j] + ": " + kit.number(weights[kind].at(layer, head, i, j));
+  });
+  picture.choose(query);
+  picture.describe(TITLES[kind] + ". " + place + ": " + row.length + " keys by " +
     rowNames[kind].length + " queries; the table beside it gives the row of " + asking + " in numbers");
-  large.replaceChildren(kit.element("p", { class: "title" }, TITLES[kind] + ". " + place), picture);
+  large.replaceChildren(kit.element("p", { class: "title" }, TITLES[kind] + ". " + place), picture.node);
   const table = kit.bars("What " + asking + " attends to", ["key", "weight"], keyNames[kind], 3);
   table.set(row, {});
   numbers.replaceChildren(table.node);

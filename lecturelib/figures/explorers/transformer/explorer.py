@@ -23,7 +23,8 @@ class TransformerExplorer(Explorer):
         start: kind ("encoder", "decoder" or "cross"), layer, head and query shown first, counted from 0
     """
 
-    script = "explorer.js"
+    title = "What does every head look at?"
+    hint = "choose a cross-attention map, then walk through the words."
 
     def __init__(
         self,

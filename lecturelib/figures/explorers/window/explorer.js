@@ -4,6 +4,7 @@ const down = rows / high, across = columns / wide, area = high * wide;
 const LETTERS = "ABCDEFGHI";
 const ROLLED = [false, true, true, true, false]; // which steps show the rolled grid
 let query = data.start; // number of the chosen patch, as in the picture
+let drawnAt = new Map(); // where each patch was drawn last, so that it can move from there
 
 function windowOf(place) { // of a place of the grid that is cut: number of its window
   return Math.floor(Math.floor(place / columns) / high) * across + Math.floor((place % columns) / wide);
@@ -16,15 +17,18 @@ function placesOf(window) { // places of one window, row by row
 }
 function name(patch) { return "row " + (Math.floor(patch / columns) + 1) + ", column " + (patch % columns + 1); }
 
-const step = kit.choices("Step", data.steps, 0, draw);
+const step = kit.choices("Step", data.steps, 0, function (index) { walk.set(index + 1); });
+const walk = kit.player("Walk", { min: 1, max: data.steps.length, value: 1, pause: 1500, show: function (at) {
+  return at + " of " + data.steps.length;
+} }, function (at) { if (step.value() !== at - 1) step.set(at - 1); else draw(); });
 const shift = kit.choices("Shift", data.shifts.map(function (s) {
   return s[0] || s[1] ? s[0] + " down, " + s[1] + " right" : "none";
 }), data.shifts.length - 1, draw);
 const row = kit.slider("Patch: row", { min: 1, max: rows, value: Math.floor(query / columns) + 1 }, moved);
-const column = kit.slider("column", { min: 1, max: columns, value: query % columns + 1 }, moved);
+const column = kit.slider("Patch: column", { min: 1, max: columns, value: query % columns + 1 }, moved);
 const gridBox = kit.element("div", { class: "grid" });
 const maskBox = kit.element("div", { class: "mask" });
-kit.root.append(step.node, shift.node, kit.element("div", { class: "row" }, row.node, column.node),
+kit.root.append(step.node, walk.node, shift.node, row.node, column.node,
   kit.element("div", { class: "row" }, gridBox, maskBox));
 
 function moved() { if (choose.busy) return; query = (row.value() - 1) * columns + column.value() - 1; draw(); }
@@ -65,6 +69,7 @@ function draw() {
   const [up, left] = data.shifts[shift.value()];
   const svg = kit.svg("svg", { role: "img", width: width, height: height, viewBox: "0 0 " + width + " " + height,
     "aria-label": data.steps[now].slice(2) + ": the grid of " + rows + " × " + columns + " patches" });
+  const moves = [];
   const windowShown = []; // of each drawn place: what separates it from its neighbours
   const letters = Array.from(new Set(state.places.map(function (p) { return state.regions[p]; }))).sort();
   for (let place = 0; place < rows * columns; place++) {
@@ -87,6 +92,7 @@ function draw() {
         LETTERS[letters.indexOf(state.regions[cut])]));
     }
     svg.append(group);
+    moves.push([patch, group, pad + c * cell, pad + r * cell]);
   }
   // Lines: thick between windows, dashed between the regions of one window.
   for (let place = 0; place < rows * columns; place++) {
@@ -103,8 +109,28 @@ function draw() {
   }
   svg.append(kit.svg("rect", { class: "frame", x: pad, y: pad, width: columns * cell, height: rows * cell }));
   gridBox.replaceChildren(svg);
+  travel(moves);
   drawMask(now, state, letters);
   announce(now, state, letters.length);
+}
+
+// Let every patch glide from where it was to where it is now; the style sheet stills this where motion is not wanted.
+function travel(moves) {
+  const before = drawnAt;
+  drawnAt = new Map(moves.map(function ([patch, , x, y]) { return [patch, [x, y]]; }));
+  const moved = moves.filter(function ([patch, , x, y]) {
+    const old = before.get(patch);
+    return old && (old[0] !== x || old[1] !== y);
+  });
+  moved.forEach(function ([patch, group, x, y]) {
+    const [oldX, oldY] = before.get(patch);
+    group.style.transform = "translate(" + (oldX - x) + "px, " + (oldY - y) + "px)";
+  });
+  gridBox.getBoundingClientRect(); // the browser notes the old places before they change
+  moved.forEach(function ([, group]) {
+    group.style.transition = "transform 0.9s";
+    group.style.transform = "none";
+  });
 }
 
 function drawMask(now, state, letters) {

@@ -21,7 +21,8 @@ class WindowExplorer(Explorer):
         patch: row and column of the patch chosen first, counted from 0
     """
 
-    script = "explorer.js"
+    title = "How do shifted windows work?"
+    hint = "press play, then choose a patch near a border."
 
     def __init__(
         self,

@@ -62,15 +62,6 @@ def test_rotary_positions_scores_depend_on_the_distance_only():
     assert abs(nearer - scores[0]) > 1e-3
 
 
-def test_rotary_positions_takes_each_row_where_it_stands():
-    rotary = RotaryPositions(HEAD_DIM)
-    heads = torch.randn(BATCH, HEADS, LENGTH, HEAD_DIM)
-    where = torch.stack([torch.arange(LENGTH), torch.arange(LENGTH) + 11])
-    turned = rotary.turn(heads, where)
-    for row in range(BATCH):
-        assert_close(turned[row : row + 1], rotary.turn(heads[row : row + 1], where[row]))
-
-
 @pytest.mark.parametrize("bidirectional", [True, False])
 @pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (8, 20)])
 def test_relative_bias_matches_t5(bidirectional, num_buckets, max_distance):
@@ -118,12 +109,11 @@ def shaw_by_the_book(part, query, key, value, mask):
 
 
 def test_relative_positions_matches_the_sums_of_the_paper():
-    part = RelativePositions(HEAD_DIM, 2)
+    attention = MultiHeadAttention(HEADS * HEAD_DIM, HEADS, positions=(part := RelativePositions(HEAD_DIM, 2)))
     query, key, value = torch.randn(3, BATCH, HEADS, LENGTH, HEAD_DIM)
     mask = torch.rand(LENGTH, LENGTH) < 0.6
     mask[3] = False
-    where = torch.arange(LENGTH)
-    got = part.attend(query, key, value, mask, where, is_causal=False, dropout=0.0, need_weights=False)
+    got, _ = attention.attend(query, key, value, mask, is_causal=False, need_weights=False)
     want = shaw_by_the_book(part, query, key, value, mask)
     assert_close(got, want, atol=1e-6, rtol=1e-5)
     for table in (part.key_table, part.value_table):

@@ -1,0 +1,57 @@
+"""The front page: its counts are counted, its cards come from the chapters."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def front(root, load_script):
+    return load_script(root / "book" / "_ext" / "front.py")
+
+
+def notebook(tmp_path, name, cells):
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    return path
+
+
+def code(source, *tags, html=None):
+    outputs = [{"data": {"text/html": [html]}}] if html else []
+    return {"cell_type": "code", "source": [source], "metadata": {"tags": list(tags)}, "outputs": outputs}
+
+
+def text(source):
+    return {"cell_type": "markdown", "source": [source], "metadata": {}}
+
+
+def test_proof_counts_asserting_cells_tests_and_exercises(front, tmp_path):
+    cells = [code("x = 1\nassert x == 1"), code("x = 1  # assert nothing"), code("torch.testing.assert_close(a, b)")]
+    notebook(tmp_path, "book/01_a.ipynb", cells)
+    notebook(
+        tmp_path, "exercises/01_a.ipynb", [text("# Exercises"), text("## Exercise 1: x"), text("## Exercise 2: y")]
+    )
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_x.py").write_text("def test_a(): ...\ndef helper(): ...\ndef test_b(): ...\n")
+    assert [count for count, _ in front.counted_proof(tmp_path)] == [2, 2, 2, 0]
+
+
+def test_card_has_number_title_line_minutes_exercises_and_a_figure(front, tmp_path):
+    svg = '<svg class="for-page" role="img" aria-label="Loss falls."><path d="M0 0"/></svg>'
+    cells = [text("# Windows & walls\n" + "word " * 900), code("plot()", "hide-input", html=svg)]
+    notebook(tmp_path, "book/16_swin.ipynb", cells)
+    notebook(tmp_path, "exercises/16_swin.ipynb", [text("## Exercise 1: x")])
+    card = front.card(tmp_path / "book", "16_swin", "Attention in windows")
+    assert 'href="16_swin.html"' in card
+    assert '<span class="number">16</span> Windows &amp; walls' in card
+    assert "10 min · 1 exercises" not in card
+    assert "10 min · 1 exercise" in card
+    assert '<svg aria-hidden="true"><path d="M0 0"/></svg>' in card
+    assert "aria-label" not in card
+
+
+def test_folded_code_takes_no_reading_time(front):
+    long = "x = 1\n" * 600
+    assert front.minutes_of([code(long, "hide-input")]) == 0
+    assert front.minutes_of([code(long)]) == 50
