@@ -25,7 +25,7 @@ from measure import RESULTS, machine
 
 from lecturelib.grading import load_rubric
 from lecturelib.grading.check.checker import Checker
-from lecturelib.grading.release.notebooks import read_notebook
+from lecturelib.grading.release.notebooks import load_notebook
 from lecturelib.grading.rubric.answers import namespace_of
 from lecturelib.grading.sandbox.worker import supervisor
 
@@ -166,7 +166,7 @@ def memory_mb(process: int) -> float:
 
 def measure_check() -> dict[str, float]:
     """How long a student waits for `check("...")` in a kernel where torch is loaded: each exercise of set 08."""
-    notebook = read_notebook(ROOT / "solutions" / "08_attention_layer.ipynb")
+    notebook = load_notebook(ROOT / "solutions" / "08_attention_layer.ipynb")
     namespace = namespace_of(*(cell.source for cell in notebook.cells if cell.cell_type == "code"))
     rubric = load_rubric(ROOT / "tests" / "exercises" / "graders" / "08_attention_layer.py")
     checker, seconds = Checker(rubric, namespace), []

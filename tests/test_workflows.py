@@ -60,3 +60,9 @@ def test_binder_installs_what_the_course_pins():
     folder = ROOT / ".binder"
     assert (folder / "requirements.txt").read_text(encoding="utf-8").strip() == "-r ../requirements.txt"
     assert "--editable ." in (folder / "postBuild").read_text(encoding="utf-8")
+
+
+def test_the_suites_start_from_any_folder(tmp_path):
+    command = [sys.executable, str(ROOT / "tests" / "run_all.py"), "format"]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "suite " in result.stdout, result.stderr

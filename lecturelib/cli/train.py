@@ -103,10 +103,12 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         settings = old_settings(folder, facts, asked)
     with _no_trace_of_a_refusal(folder, mine=world.rank == 0):
-        return _train(recipe, settings, folder, arguments, rank=world.rank)
+        return _train(recipe, settings, folder, arguments, rank=world.rank, is_new=facts is None)
 
 
-def _train(recipe: Recipe, settings: dict[str, Any], folder: Path, arguments: argparse.Namespace, rank: int) -> int:
+def _train(
+    recipe: Recipe, settings: dict[str, Any], folder: Path, arguments: argparse.Namespace, *, rank: int, is_new: bool
+) -> int:
     import torch
 
     from lecturelib.evaluation import count_parameters
@@ -121,7 +123,7 @@ def _train(recipe: Recipe, settings: dict[str, Any], folder: Path, arguments: ar
     model = recipe.build(config)
     facts = _facts(settings, config, torch.__version__)
     say(f"{arguments.model} ({settings['preset']}), {count_parameters(model):,} parameters, on {settings['data']}")
-    if rank == 0:
+    if rank == 0 and is_new:
         folder.mkdir(parents=True, exist_ok=True)
         task.save(folder)
         save_run(folder, facts)

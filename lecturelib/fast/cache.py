@@ -63,7 +63,7 @@ class RoomyCache(KeyValueCache):
         """Write the newest keys and values (2, B, H, T, Dh) of a layer, and return all there are (B, H, Tk, Dh)."""
         past, room = self.length - self.num_new, self.rooms.get(name)
         capacity = 0 if room is None else room.tensor.shape[-2]
-        if room is None or room.filled != past or capacity < self.length or room.tensor.dtype != pair.dtype:
+        if room is None or room.filled != past or capacity < self.length or not _may_write(room.tensor, pair):
             if capacity < self.length:
                 capacity = max(self.length + FIRST_ROOM, 2 * capacity)
                 capacity = capacity if self.max_len is None else min(capacity, self.max_len)
@@ -71,7 +71,7 @@ class RoomyCache(KeyValueCache):
             for new, old in zip(room.tensor, self.entries.get(name, ()), strict=False):
                 new[:, :, :past] = old[:, :, :past]
             self.rooms[name] = room
-        room.tensor[..., past : self.length, :] = pair
+        room.tensor.narrow(-2, past, self.num_new).copy_(pair)
         room.filled = self.length
         keys, values = room.tensor.narrow(-2, 0, self.length).unbind()
         self.entries[name] = keys, values
@@ -87,8 +87,12 @@ class RoomyLayer(LayerCache):
         return self.cache.append(self.name, torch.stack((keys, values)))
 
 
+def _may_write(room: Tensor, pair: Tensor) -> bool:
+    """Whether the type is the same, and a tensor of inference mode is not written outside it."""
+    return room.dtype == pair.dtype and (torch.is_inference_mode_enabled() or not room.is_inference())
+
+
 def _new_room(like: Tensor, batch: int, capacity: int) -> Room:
-    """Zeros, like keys (..., H, T, Dh) in kind; ordinary ones in inference mode too, which steps outside may write."""
-    with torch.inference_mode(False):
-        shape = (2, batch, like.shape[-3], capacity, like.shape[-1])
-        return Room(torch.zeros(shape, dtype=like.dtype, device=like.device), filled=0)
+    """Zeros, like keys (..., H, T, Dh) in kind."""
+    shape = (2, batch, like.shape[-3], capacity, like.shape[-1])
+    return Room(torch.zeros(shape, dtype=like.dtype, device=like.device), filled=0)

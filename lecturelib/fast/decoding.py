@@ -12,13 +12,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.fast.cache import RoomyCache
-from lecturelib.fast.modules import FUSE_UP_TO, joined_projections
+from lecturelib.fast.modules import InPlaceGELU, OneProjection
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import Activation, Block, FeedForward, PostNorm, PreNorm
 from lecturelib.layers.cache import KeyValueCache
 from lecturelib.models.gpt import GPT
 
 PLAIN_PARTS = {Block, MultiHeadAttention, FeedForward, PreNorm, PostNorm, nn.Linear, nn.LayerNorm, nn.Dropout}
+PLAIN_PARTS |= {OneProjection, InPlaceGELU}
 
 
 class _Affine(NamedTuple):
@@ -61,9 +62,9 @@ class OneTokenBlocks:
         self.num_heads, self.layers = num_heads, layers
 
     @classmethod
-    def prepare(cls, blocks: nn.ModuleList) -> Self | None:
-        """Look up the parts of the blocks; None if one of them does more than is known here (positions, LoRA)."""
-        found: list[Any] = list(blocks)
+    def prepare(cls, blocks: nn.Module) -> Self | None:
+        """Look up the parts of prepared blocks; None if one of them does more than is known here (positions, LoRA)."""
+        found: list[Any] = list(blocks.children())
         if not found or not all(type(part) in PLAIN_PARTS for block in found for part in block.modules()):
             return None
         return cls(found[0].mixer.num_heads, [_look_up(str(layer), block) for layer, block in enumerate(found)])
@@ -116,8 +117,8 @@ def _look_up(name: str, block: Any) -> _Layer:
     mixer, thinker = block.mixer, block.feed_forward
     around, after = block.mixer_wiring, block.feed_forward_wiring
     projections = [_affine(linear) for linear in (mixer.query_proj, mixer.key_proj, mixer.value_proj)]
-    if mixer.d_model <= FUSE_UP_TO:
-        projections = [_Affine(*joined_projections(mixer))]
+    if isinstance(mixer, OneProjection):
+        projections = [_Affine(*mixer.joined)]
     return _Layer(
         name=name,
         is_pre_norm=isinstance(around, PreNorm),

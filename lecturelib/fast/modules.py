@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lecturelib.layers.attention import Memory, MultiHeadAttention
+from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import FeedForward
 from lecturelib.layers.windows import WindowAttention, partition_windows, shift_mask
 
@@ -57,20 +57,13 @@ class PreparedWindows(WindowAttention):
     plans: dict[tuple[int, int, torch.device], tuple[Tensor, Tensor]]
 
     def forward(
-        self,
-        x: Tensor,
-        key: Tensor | None = None,
-        value: Tensor | None = None,
-        mask: Tensor | None = None,
-        *,
-        is_causal: bool = False,
-        cache: Memory | None = None,
+        self, x: Tensor, key: None = None, *, mask: None = None, is_causal: bool = False, cache: None = None
     ) -> Tensor:
         """As the plain layer's."""
         rows, columns = x.shape[1:3]
         is_tiled = rows % self.window[0] == columns % self.window[1] == 0
         if not any(self.effective_shift((rows, columns))) or not is_tiled:
-            return super().forward(x, key, value, mask, is_causal=is_causal, cache=cache)
+            return super().forward(x, key, mask=mask, is_causal=is_causal, cache=cache)
         order, allowed = self._plan(rows, columns, x.device)
         windows = x.flatten(1, 2).index_select(1, order).view(-1, allowed.shape[-1], x.shape[-1])
         attended = self.attention(windows, mask=allowed.repeat(len(x), 1, 1))  # (B · windows, T, D)

@@ -86,7 +86,7 @@ def _prepare(part: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:
     elif type(part) is WindowAttention:
         copy.__class__ = PreparedWindows
         copy.__dict__["plans"] = {}
-    elif type(part) is GPT and (one_token := OneTokenBlocks.prepare(part.blocks)):
+    elif type(part) is GPT and (one_token := OneTokenBlocks.prepare(copy.get_submodule("blocks"))):
         copy.__class__ = PreparedGPT
         copy.__dict__["one_token"] = one_token
     return copy

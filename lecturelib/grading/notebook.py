@@ -28,6 +28,7 @@ MOST_ANSWER = 20_000
 # Follow no link, wait for no pipe, and change no line end, as far as the system knows these
 _AS_IT_IS = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _ANSWER = re.compile(r"\A\s*<!-- *answer:(\w{1,80}) *-->")  # in the text too: not every editor keeps tags
+UNGRADED_TAG = "ungraded"  # on cells of the course's own that are for pleasure
 _CHECKS = "load_checks"  # the packed tests of a released notebook; the grader has its own
 
 
@@ -39,12 +40,13 @@ class NotebookError(ValueError):
 class Notebook:
     """The code of a notebook, as (cell number, source) counted from 1 as Jupyter shows them, and what was noticed.
 
-    `answers` are the written ones, as (exercise, text).
+    `answers` are the written ones, as (exercise, text). What fails in a cell of `ungraded` is not worth a note.
     """
 
     cells: tuple[tuple[int, str], ...]
     notes: tuple[str, ...] = ()
     answers: tuple[tuple[str, str], ...] = ()
+    ungraded: frozenset[int] = frozenset()
 
 
 def read_notebook(path: str | os.PathLike[str]) -> Notebook:
@@ -104,7 +106,8 @@ def parse_notebook(content: bytes) -> Notebook:
             cells.append((number, runnable))
     if len(notes) > MOST_NOTES:
         notes[MOST_NOTES:] = [f"and {len(notes) - MOST_NOTES} more like these"]
-    return Notebook(cells=tuple(cells), notes=tuple(notes), answers=_answers(listed))
+    ungraded = frozenset(number for number, _, _, tags in _sources(listed) if UNGRADED_TAG in tags)
+    return Notebook(cells=tuple(cells), notes=tuple(notes), answers=_answers(listed), ungraded=ungraded)
 
 
 def _answers(cells: list[Any]) -> tuple[tuple[str, str], ...]:

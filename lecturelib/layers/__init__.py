@@ -10,19 +10,21 @@ from lecturelib.layers.decoder_block import DecoderBlock
 from lecturelib.layers.initialisation import initialise, truncated_normal_
 from lecturelib.layers.lora import LoRALinear, add_lora, lora_parameters, merge_lora
 from lecturelib.layers.masks import causal_mask, padding_mask
-from lecturelib.layers.patches import GridPositions, PatchEmbedding, interpolate_positions
+from lecturelib.layers.patches import PatchEmbedding
 from lecturelib.layers.positions import (
     ALiBi,
+    GridPositions,
     LearnedPositions,
     RelativeBias,
     RelativePositions,
     RotaryPositions,
     SinusoidalPositions,
     WindowBias,
+    interpolate_positions,
     relative_index,
 )
 from lecturelib.layers.recurrent import Recurrent, Trace, gradient_norms, reverse_sequences
-from lecturelib.layers.residual import LayerScale, StochasticDepth, depth_rates
+from lecturelib.layers.residual import StochasticDepth, depth_rates
 from lecturelib.layers.state import Decodable, DecodingState, detach_state, select_rows
 from lecturelib.layers.watching import attention_weights
 from lecturelib.layers.windows import (
@@ -54,7 +56,6 @@ __all__ = [
     "FeedForward",
     "GridPositions",
     "KeyValueCache",
-    "LayerScale",
     "LearnedPositions",
     "LoRALinear",
     "MultiHeadAttention",

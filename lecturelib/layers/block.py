@@ -58,7 +58,7 @@ class Wiring(nn.Module):
         d_model: width of the stream
         dropout: of the sublayer's output
         eps: of the layer norm
-        branch: what the output passes through before it is added, such as `StochasticDepth` or `LayerScale`
+        branch: what the output passes through before it is added, such as `StochasticDepth`
     """
 
     def __init__(

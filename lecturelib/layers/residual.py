@@ -1,11 +1,11 @@
-"""What a residual branch may pass through before it joins the stream: a random gate, or a small learned scale."""
+"""What a residual branch may pass through before it joins the stream: a gate that is open at random."""
 
 import torch
 from torch import Tensor, nn
 
 
 class StochasticDepth(nn.Module):
-    """Leave a residual branch out, for each picture or text by its own coin, and scale it up when it stays.
+    """Leave a residual branch out, for each image or text by its own coin, and scale it up when it stays.
 
     Paper: Huang et al. 2016 [huang2016deep], Section 3.
     Differs: the branch is scaled in training, so that nothing changes in evaluation (as dropout is done today); the
@@ -42,25 +42,3 @@ def depth_rates(last: float, num_layers: int) -> list[float]:
     Differs: the first layer is never left out, as in DeiT's and Swin's code.
     """
     return [last * layer / max(1, num_layers - 1) for layer in range(num_layers)]
-
-
-class LayerScale(nn.Module):
-    """Multiply each feature of a residual branch by a number of its own that starts near zero.
-
-    Paper: Touvron et al. 2021 [touvron2021cait], Section 2.
-    Differs: nothing.
-
-    Args:
-        d_model: width
-        start: what all numbers are at first; the paper's 1e-1 to 18 layers, 1e-5 to 24, 1e-6 beyond
-
-    Shapes: (..., D) -> (..., D)
-    """
-
-    def __init__(self, d_model: int, *, start: float) -> None:
-        super().__init__()
-        self.scale = nn.Parameter(torch.full((d_model,), start))
-
-    def forward(self, branch: Tensor) -> Tensor:
-        """The branch, feature by feature smaller."""
-        return branch * self.scale

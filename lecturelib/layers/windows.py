@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers.attention import Memory, MultiHeadAttention
+from lecturelib.layers.attention import MultiHeadAttention
 
 Window = tuple[int, int]
 
@@ -67,16 +67,13 @@ def shift_regions(grid: tuple[int, int], window: Window, shift: Window, device: 
 def shift_mask(grid: tuple[int, int], window: Window, shift: Window, device: torch.device | None = None) -> Tensor:
     """Who may attend to whom in a grid that was rolled by `shift`: only patches that were neighbours before.
 
-    Rolling puts the top rows below the bottom ones. The last windows then hold up to four patches of the picture that
+    Rolling puts the top rows below the bottom ones. The last windows then hold up to four patches of the image that
     never touched: each attends within its own, and windows keep their number and their size.
 
     Paper: Liu et al. 2021 [liu2021swin], Section 3.2 and Figure 4.
     Differs: nothing.
 
-    Args:
-        grid: rows and columns, multiples of the window's
-        window: its rows and columns
-        shift: how far the grid was rolled up, and to the left
+    Args: as those of `shift_regions`
 
     Shapes: -> boolean (windows, T, T), T being the patches of one window; True = may attend
     """
@@ -85,26 +82,17 @@ def shift_mask(grid: tuple[int, int], window: Window, shift: Window, device: tor
     return of_window[:, :, None] == of_window[:, None, :]
 
 
-def shifted_order(grid: tuple[int, int], window: Window, shift: Window, device: torch.device | None = None) -> Tensor:
-    """The numbers of a grid's patches in the order in which the windows hold them after a roll by `shift`.
-
-    Shapes: -> integers (rows · columns,), window by window
-    """
-    numbers = torch.arange(grid[0] * grid[1], device=device).view(1, *grid, 1)  # (1, rows, columns, 1)
-    return partition_windows(numbers.roll((-shift[0], -shift[1]), dims=(1, 2)), window).flatten()
-
-
 class WindowAttention(nn.Module):
     """Attend within windows of a grid, the windows shifted or not; a mixer for `Block`.
 
-    The cost is linear in the number of patches: each sees the same few others, however large the picture.
+    The cost is linear in the number of patches: each sees the same few others, however large the image.
 
     Paper: Liu et al. 2021 [liu2021swin], Section 3.2.
     Differs: nothing. A grid that the windows do not tile is padded with zeros on the right and below, which are
     attended to like patches, and then rolled, as in the authors' detection code and in transformers; timm rolls such a
     grid before it pads. An axis that fits in one window is not shifted, and the other still is, as in timm. (Where just
     one axis fits, the authors' code and transformers' Swin shift neither; transformers' Swin V2 decides once, by the
-    size in its config. For square pictures of that size all agree.)
+    size in its config. For square images of that size all agree.)
 
     Args:
         attention: what happens inside a window
@@ -121,44 +109,31 @@ class WindowAttention(nn.Module):
         self.attention, self.window, self.shift = attention, window, shift
 
     def forward(
-        self,
-        x: Tensor,
-        key: Tensor | None = None,
-        value: Tensor | None = None,
-        mask: Tensor | None = None,
-        *,
-        is_causal: bool = False,
-        cache: Memory | None = None,
+        self, x: Tensor, key: None = None, *, mask: None = None, is_causal: bool = False, cache: None = None
     ) -> Tensor:
-        """Self-attention only: patches of a window attend to each other."""
-        if key is not None or value is not None or mask is not None or is_causal or cache is not None:
-            raise ValueError("windows of a grid attend to themselves: no key, value, mask, causality or cache")
+        """Pad to whole windows; roll, attend behind a mask, roll back; and cut what was padded."""
+        if key is not None or mask is not None or is_causal or cache is not None:
+            raise ValueError("windows of a grid attend to themselves: no key, mask, causality or cache")
         if x.dim() != 4:
             raise ValueError(f"a grid must be (batch, rows, columns, width), got {tuple(x.shape)}")
         rows, columns = x.shape[1:3]
-        padding = [-size % side for size, side in zip((rows, columns), self.window, strict=True)]
-        if any(padding):
-            x = F.pad(x, (0, 0, 0, padding[1], 0, padding[0]))
-        grid = (rows + padding[0], columns + padding[1])
-        shift = self.effective_shift((rows, columns))
-        if any(shift):
-            # Roll and cut in one copy, and put back in another: a roll along two axes alone would take two.
-            order = shifted_order(grid, self.window, shift, x.device)
-            allowed = shift_mask(grid, self.window, shift, x.device).repeat(len(x), 1, 1)  # (B · windows, T, T)
-            windows = x.flatten(1, 2).index_select(1, order).view(-1, allowed.shape[-1], x.shape[-1])
-            out = self.attention(windows, mask=allowed)
-            out = out.reshape(len(x), len(order), x.shape[-1]).index_select(1, order.argsort()).view(x.shape)
+        below, beside = -rows % self.window[0], -columns % self.window[1]
+        x = F.pad(x, (0, 0, 0, beside, 0, below)) if below or beside else x
+        grid, (down, right) = (x.shape[1], x.shape[2]), self.effective_shift((rows, columns))
+        if down or right:
+            x = x.roll((-down, -right), dims=(1, 2))
+            allowed = shift_mask(grid, self.window, (down, right), x.device).repeat(len(x), 1, 1)  # (B · windows, T, T)
         else:
-            out = self.attention(partition_windows(x, self.window))
-            out = merge_windows(out, self.window, grid)  # (B, rows, columns, D), padding included
-        return out[:, :rows, :columns]
+            allowed = None
+        windows = self.attention(partition_windows(x, self.window), mask=allowed)  # (B · windows, T, D)
+        x = merge_windows(windows, self.window, grid)
+        if down or right:
+            x = x.roll((down, right), dims=(1, 2))
+        return x[:, :rows, :columns]  # (B, rows, columns, D)
 
     def effective_shift(self, grid: tuple[int, int]) -> Window:
         """The shift that a grid of this many rows and columns gets."""
-        return (
-            self.shift[0] if grid[0] > self.window[0] else 0,
-            self.shift[1] if grid[1] > self.window[1] else 0,
-        )
+        return (self.shift[0] if grid[0] > self.window[0] else 0, self.shift[1] if grid[1] > self.window[1] else 0)
 
 
 def join_neighbours(x: Tensor) -> Tensor:
@@ -173,31 +148,3 @@ def join_neighbours(x: Tensor) -> Tensor:
     batch, rows, columns, d_model = x.shape
     x = x.reshape(batch, rows // 2, 2, columns // 2, 2, d_model)  # (B, rows / 2, 2, columns / 2, 2, D)
     return x.permute(0, 1, 3, 4, 2, 5).flatten(3)  # (B, rows / 2, columns / 2, 4 · D), down before across
-
-
-class Stage(nn.Module):
-    """Blocks at one resolution of a pyramid, after the step that made that resolution.
-
-    Paper: Liu et al. 2021 [liu2021swin], Section 3.1 and Figure 3.
-    Differs: merging is counted to the stage that it leads to.
-
-    Args:
-        merging: halves the sides of the grid; none in the first stage
-        blocks: each (B, rows, columns, D) -> (B, rows, columns, D)
-    """
-
-    def __init__(self, merging: nn.Module | None, blocks: list[nn.Module]) -> None:
-        super().__init__()
-        self.merging = merging
-        self.blocks = nn.ModuleList(blocks)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Merge if there is merging, then every block in turn.
-
-        Shapes: (B, rows, columns, D) -> the same, or half the sides and twice the width
-        """
-        if self.merging is not None:
-            x = self.merging(x)
-        for block in self.blocks:
-            x = block(x)
-        return x

@@ -12,8 +12,9 @@ from lecturelib.layers.attention import MultiHeadAttention, combine_masks, maske
 from lecturelib.layers.block import Block, FeedForward, PreNorm
 from lecturelib.layers.checks import check_config, check_heads
 from lecturelib.layers.initialisation import initialise, truncated_normal_
-from lecturelib.layers.patches import GridPositions, PatchEmbedding, Size, check_divisible, pair
-from lecturelib.layers.residual import LayerScale, StochasticDepth
+from lecturelib.layers.patches import PatchEmbedding, Size, check_divisible, pair
+from lecturelib.layers.positions.grid import GridPositions
+from lecturelib.layers.residual import StochasticDepth
 
 EPS = 1e-6
 
@@ -42,7 +43,7 @@ class CaiTConfig:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Rows and columns of patches in a picture of `image_size`."""
+        """Rows and columns of patches in an image of `image_size`."""
         height, width = pair(self.image_size)
         return height // self.patch_size, width // self.patch_size
 
@@ -53,6 +54,28 @@ CAIT_XS24 = CaiTConfig(d_model=288, num_heads=6, num_layers=24, drop_path=0.05)
 CAIT_S24 = CaiTConfig(d_model=384, num_heads=8, num_layers=24, drop_path=0.1)
 CAIT_S36 = CaiTConfig(d_model=384, num_heads=8, num_layers=36, drop_path=0.2, layer_scale=1e-6)
 CAIT_M36 = CaiTConfig(d_model=768, num_heads=16, num_layers=36, drop_path=0.3, layer_scale=1e-6)
+
+
+class LayerScale(nn.Module):
+    """Multiply each feature of a residual branch by a number of its own that starts near zero.
+
+    Paper: Touvron et al. 2021 [touvron2021cait], Section 2.
+    Differs: nothing.
+
+    Args:
+        d_model: width
+        start: what all numbers are at first; the paper's 1e-1 to 18 layers, 1e-5 to 24, 1e-6 beyond
+
+    Shapes: (..., D) -> (..., D)
+    """
+
+    def __init__(self, d_model: int, *, start: float) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.full((d_model,), start))
+
+    def forward(self, branch: Tensor) -> Tensor:
+        """The branch, feature by feature smaller."""
+        return branch * self.scale
 
 
 class TalkingHeads(MultiHeadAttention):

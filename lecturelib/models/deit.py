@@ -80,7 +80,7 @@ def hard_distillation_loss(student: tuple[Tensor, Tensor], teacher: Tensor, targ
 
     Args:
         student: logits by label and by teacher, as `DeiT.both_heads` gives them, (B, classes) each
-        teacher: the teacher's logits on the same pictures, (B, classes)
+        teacher: the teacher's logits on the same images, (B, classes)
         targets: (B,) classes, or (B, classes) probabilities
     """
     by_label, by_teacher = _checked(student, teacher)
@@ -97,7 +97,7 @@ def soft_distillation_loss(
 
     Args:
         student: logits by label and by teacher, as `DeiT.both_heads` gives them, (B, classes) each
-        teacher: the teacher's logits on the same pictures, (B, classes)
+        teacher: the teacher's logits on the same images, (B, classes)
         targets: (B,) classes, or (B, classes) probabilities
         temperature: what both logits are divided by; the divergence is multiplied by its square, which keeps the size
             of its gradient

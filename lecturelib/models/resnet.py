@@ -1,4 +1,4 @@
-"""ResNet for small pictures: the convolutional rival, and the teacher, of the vision transformers in this course."""
+"""ResNet for small images: the convolutional rival, and the teacher, of the vision transformers in this course."""
 
 from dataclasses import dataclass
 
@@ -65,10 +65,10 @@ class ResidualBlock(nn.Module):
 
 
 class ResNet(nn.Module):
-    """Classify small pictures with convolutions alone.
+    """Classify small images with convolutions alone.
 
     Paper: He et al. 2016 [he2016deep], Section 4.2, the networks for CIFAR-10.
-    Differs: new channels come after the old ones. Pictures may have any size.
+    Differs: new channels come after the old ones. Images may have any size.
     """
 
     def __init__(self, config: ResNetConfig) -> None:

@@ -1,5 +1,7 @@
 """Swin: a pyramid of windows. Attention stays inside a window, and every other layer moves the windows."""
 
+from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -12,7 +14,7 @@ from lecturelib.layers.initialisation import initialise
 from lecturelib.layers.patches import PatchEmbedding, Size, check_images, pad_to_patches, pair
 from lecturelib.layers.positions.window import WindowBias
 from lecturelib.layers.residual import StochasticDepth, depth_rates
-from lecturelib.layers.windows import Stage, Window, WindowAttention, join_neighbours
+from lecturelib.layers.windows import Window, WindowAttention, join_neighbours
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +61,12 @@ class SwinConfig:
         return self.d_model * 2**stage
 
     def stage_grid(self, stage: int) -> tuple[int, int]:
-        """Rows and columns of a stage, in a picture of `image_size`."""
+        """Rows and columns of a stage, in an image of `image_size`."""
         height, width = pair(self.image_size)
         return height // self.patch_size // 2**stage, width // self.patch_size // 2**stage
 
     def stage_window(self, stage: int) -> Window:
-        """A stage's window: no larger than the grid that it has in a picture of `image_size`."""
+        """A stage's window: no larger than the grid that it has in an image of `image_size`."""
         rows, columns = self.stage_grid(stage)
         return min(self.window, rows), min(self.window, columns)
 
@@ -98,10 +100,10 @@ class PatchMerging(nn.Module):
 
 
 class Swin(nn.Module):
-    """Classify pictures by the mean of the last stage's patches.
+    """Classify images by the mean of the last stage's patches.
 
     Paper: Liu et al. 2021 [liu2021swin], Section 3.
-    Differs: nothing. Pictures may have any height and width: what patches, windows and merging do not cover is padded
+    Differs: nothing. Images may have any height and width: what patches, windows and merging do not cover is padded
     with zeros, as in the authors' detection code.
     """
 
@@ -111,13 +113,7 @@ class Swin(nn.Module):
         rates = iter(depth_rates(config.drop_path, sum(config.num_layers)))
         self.patches = PatchEmbedding(config.num_channels, config.d_model, config.patch_size)
         self.patch_norm = nn.LayerNorm(config.d_model)
-        self.stages = nn.ModuleList(
-            Stage(
-                PatchMerging(config.width(stage - 1)) if stage else None,
-                [_block(config, stage, shifted=layer % 2 == 1, rate=next(rates)) for layer in range(depth)],
-            )
-            for stage, depth in enumerate(config.num_layers)
-        )
+        self.stages = nn.Sequential(*(_stage(config, stage, rates) for stage in range(len(config.num_layers))))
         last = config.width(len(config.num_layers) - 1)
         self.norm = nn.LayerNorm(last)
         self.head = nn.Linear(last, config.num_classes)
@@ -130,21 +126,22 @@ class Swin(nn.Module):
         """
         check_images(images, self.config.num_channels)
         x = self.patch_norm(self.patches(pad_to_patches(images, self.config.patch_size)))  # (B, rows, columns, D)
-        for stage in self.stages:
-            x = stage(x)
+        x = self.stages(x)  # (B, rows / 2 ** (stages - 1), columns / 2 ** (stages - 1), D · 2 ** (stages - 1))
         return self.head(self.norm(x).mean(dim=(1, 2)))
 
 
-def _block(config: SwinConfig, stage: int, *, shifted: bool, rate: float) -> Block:
+def _stage(config: SwinConfig, stage: int, rates: Iterator[float]) -> nn.Sequential:
+    merging = PatchMerging(config.width(stage - 1)) if stage else nn.Identity()
+    blocks = [_block(config, stage, layer, next(rates)) for layer in range(config.num_layers[stage])]
+    return nn.Sequential(OrderedDict(merging=merging, blocks=nn.Sequential(*blocks)))
+
+
+def _block(config: SwinConfig, stage: int, layer: int, drop_path: float) -> Block:
     width, num_heads, window = config.width(stage), config.num_heads[stage], config.stage_window(stage)
     attention = MultiHeadAttention(width, num_heads, positions=WindowBias(num_heads, window))
-    shift = (window[0] // 2, window[1] // 2) if shifted else (0, 0)
+    shift = (window[0] // 2, window[1] // 2) if layer % 2 else (0, 0)
     return Block(
         WindowAttention(attention, window, shift),
         FeedForward(width, int(config.mlp_ratio * width), activation=find_activation(config.activation)),
-        partial(_wiring, width, rate),
+        partial(PreNorm, width, branch=StochasticDepth(drop_path)),
     )
-
-
-def _wiring(d_model: int, rate: float) -> PreNorm:
-    return PreNorm(d_model, branch=StochasticDepth(rate) if rate else None)

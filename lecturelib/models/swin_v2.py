@@ -1,6 +1,8 @@
 """Swin V2: Swin, changed so that it stays calm when deep and carries over to larger windows."""
 
 import math
+from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,7 +16,7 @@ from lecturelib.layers.initialisation import initialise
 from lecturelib.layers.patches import PatchEmbedding, check_images, pad_to_patches
 from lecturelib.layers.positions.window import relative_index
 from lecturelib.layers.residual import StochasticDepth, depth_rates
-from lecturelib.layers.windows import Stage, Window, WindowAttention, join_neighbours
+from lecturelib.layers.windows import Window, WindowAttention, join_neighbours
 from lecturelib.models.swin import SwinConfig
 
 
@@ -134,12 +136,12 @@ class PatchMerging(nn.Module):
 
 
 class SwinV2(nn.Module):
-    """Classify pictures by the mean of the last stage's patches.
+    """Classify images by the mean of the last stage's patches.
 
     Paper: Liu et al. 2022 [liu2022swin], Section 3.
-    Differs: the extra norms that the paper's largest models have every few layers are left out. Pictures may have any
+    Differs: the extra norms that the paper's largest models have every few layers are left out. Images may have any
     height and width: what patches, windows and merging do not cover is padded with zeros. An axis that fits in one
-    window at `image_size` is not shifted in larger pictures either, as in the authors' code.
+    window at `image_size` is not shifted in larger images either, as in the authors' code.
     """
 
     def __init__(self, config: SwinV2Config) -> None:
@@ -148,13 +150,7 @@ class SwinV2(nn.Module):
         rates = iter(depth_rates(config.drop_path, sum(config.num_layers)))
         self.patches = PatchEmbedding(config.num_channels, config.d_model, config.patch_size)
         self.patch_norm = nn.LayerNorm(config.d_model)
-        self.stages = nn.ModuleList(
-            Stage(
-                PatchMerging(config.width(stage - 1)) if stage else None,
-                [_block(config, stage, shifted=layer % 2 == 1, rate=next(rates)) for layer in range(depth)],
-            )
-            for stage, depth in enumerate(config.num_layers)
-        )
+        self.stages = nn.Sequential(*(_stage(config, stage, rates) for stage in range(len(config.num_layers))))
         last = config.width(len(config.num_layers) - 1)
         self.norm = nn.LayerNorm(last)
         self.head = nn.Linear(last, config.num_classes)
@@ -167,26 +163,27 @@ class SwinV2(nn.Module):
         """
         check_images(images, self.config.num_channels)
         x = self.patch_norm(self.patches(pad_to_patches(images, self.config.patch_size)))  # (B, rows, columns, D)
-        for stage in self.stages:
-            x = stage(x)
+        x = self.stages(x)  # (B, rows / 2 ** (stages - 1), columns / 2 ** (stages - 1), D · 2 ** (stages - 1))
         return self.head(self.norm(x).mean(dim=(1, 2)))
 
 
-def _block(config: SwinV2Config, stage: int, *, shifted: bool, rate: float) -> Block:
+def _stage(config: SwinV2Config, stage: int, rates: Iterator[float]) -> nn.Sequential:
+    merging = PatchMerging(config.width(stage - 1)) if stage else nn.Identity()
+    blocks = [_block(config, stage, layer, next(rates)) for layer in range(config.num_layers[stage])]
+    return nn.Sequential(OrderedDict(merging=merging, blocks=nn.Sequential(*blocks)))
+
+
+def _block(config: SwinV2Config, stage: int, layer: int, drop_path: float) -> Block:
     width, num_heads, window = config.width(stage), config.num_heads[stage], config.stage_window(stage)
     pretrained = config.pretrained_window[stage] if config.pretrained_window else 0
     attention = MultiHeadAttention(
         width, num_heads, positions=CosineWindowBias(num_heads, window, pretrained_window=pretrained)
     )
     attention.key_proj = nn.Linear(width, width, bias=False)  # V2's keys have no bias
-    fits = [side <= config.window for side in config.stage_grid(stage)]  # in one window, in a picture of image_size
-    shift = (0 if fits[0] else window[0] // 2, 0 if fits[1] else window[1] // 2) if shifted else (0, 0)
+    fits = [side <= config.window for side in config.stage_grid(stage)]  # in one window, in an image of image_size
+    shift = (0 if fits[0] else window[0] // 2, 0 if fits[1] else window[1] // 2) if layer % 2 else (0, 0)
     return Block(
         WindowAttention(attention, window, shift),
         FeedForward(width, int(config.mlp_ratio * width), activation=find_activation(config.activation)),
-        partial(_wiring, width, rate),
+        partial(ResPostNorm, width, branch=StochasticDepth(drop_path)),
     )
-
-
-def _wiring(d_model: int, rate: float) -> ResPostNorm:
-    return ResPostNorm(d_model, branch=StochasticDepth(rate) if rate else None)

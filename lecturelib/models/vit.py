@@ -1,4 +1,4 @@
-"""ViT: a picture is 16 × 16 words. An encoder over patches, with a class token that collects what they say."""
+"""ViT: an image is 16 × 16 words. An encoder over patches, with a class token that collects what they say."""
 
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +11,8 @@ from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import Block, FeedForward, PreNorm, find_activation
 from lecturelib.layers.checks import check_config, check_heads
 from lecturelib.layers.initialisation import initialise, truncated_normal_
-from lecturelib.layers.patches import GridPositions, PatchEmbedding, Size, check_divisible, pair
+from lecturelib.layers.patches import PatchEmbedding, Size, check_divisible, pair
+from lecturelib.layers.positions.grid import GridPositions
 from lecturelib.layers.residual import StochasticDepth, depth_rates
 
 
@@ -19,7 +20,7 @@ from lecturelib.layers.residual import StochasticDepth, depth_rates
 class ViTConfig:
     """The sizes of a ViT or DeiT; `d_ff` is 4 · d_model when left out.
 
-    `image_size` is the one that the table of positions is made for; pictures of other sizes interpolate it.
+    `image_size` is the one that the table of positions is made for; images of other sizes interpolate it.
     """
 
     image_size: Size = 224
@@ -44,7 +45,7 @@ class ViTConfig:
 
     @property
     def grid(self) -> tuple[int, int]:
-        """Rows and columns of patches in a picture of `image_size`."""
+        """Rows and columns of patches in an image of `image_size`."""
         height, width = pair(self.image_size)
         return height // self.patch_size, width // self.patch_size
 
@@ -78,7 +79,7 @@ class ViTEncoder(nn.Module):
             Block(
                 MultiHeadAttention(d_model, config.num_heads),
                 FeedForward(d_model, config.d_ff or 4 * d_model, activation=activation, dropout=dropout),
-                partial(_wiring, d_model, dropout, config.eps, rate),
+                partial(PreNorm, d_model, dropout=dropout, eps=config.eps, branch=StochasticDepth(rate)),
             )
             for rate in depth_rates(config.drop_path, config.num_layers)
         )
@@ -88,7 +89,7 @@ class ViTEncoder(nn.Module):
             truncated_normal_(parameter)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Encode pictures of any height and width that patches cover.
+        """Encode images of any height and width that patches cover.
 
         Shapes: (B, channels, height, width) -> tokens (B, prefix + N, D)
         """
@@ -102,12 +103,8 @@ class ViTEncoder(nn.Module):
         return self.norm(x)
 
 
-def _wiring(d_model: int, dropout: float, eps: float, rate: float) -> PreNorm:
-    return PreNorm(d_model, dropout=dropout, eps=eps, branch=StochasticDepth(rate) if rate else None)
-
-
 class ViT(nn.Module):
-    """Classify pictures by their class token.
+    """Classify images by their class token.
 
     Paper: Dosovitskiy et al. 2021 [dosovitskiy2021image], Section 3.1; Tiny and Small are DeiT's sizes.
     Differs: the head is one matrix, as in the paper's fine-tuning; its pre-training head has a hidden layer.

@@ -12,8 +12,8 @@ from lecturelib.layers.checks import check_heads
 class OutlookAttention(nn.Module):
     """Mix every K × K neighbourhood by weights that one matrix reads off its central patch.
 
-    There are no queries and no keys. The centre's K² × K² weights say how each of the K² places is filled from all of
-    them; overlapping neighbourhoods are then added up.
+    There are no queries and no keys. The centre's K² × K² weights say how each of the K² positions is filled from
+    all of them; overlapping neighbourhoods are then added up.
 
     Paper: Yuan et al. 2021 [yuan2021volo], Section 3.1 and Algorithm 1.
     Differs: nothing; values have no bias, the other two matrices do, as in the authors' code.

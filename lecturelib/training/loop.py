@@ -296,9 +296,9 @@ class _Run:
 
     def save_best(self, step: int) -> None:
         if self.checkpoints is not None:
-            with self.averaged():
+            with self.averaged():  # until they are written: a state dict is no copy
                 weights, _ = collect(self.model, self.optimizer, self.config, self.world)
-            self._write(lambda checkpoints: checkpoints.save_best(weights, step))
+                self._write(lambda checkpoints: checkpoints.save_best(weights, step))
 
     def save_last(self, step: int, best: _Best) -> None:
         if self.checkpoints is None:

@@ -61,7 +61,7 @@ def test_sandbox_judges_every_answer_as_the_kernel_does(box: Sandbox, paths: Pat
     for answer in load_answers(ROOT / "tests" / "exercises" / "answers" / f"{paths.name}.py"):
         results = grade(box, paths, paths.solution, answer.source, exercises=(answer.exercise,))
         lost = [r for r in results if not r.passed]
-        named = any(answer.hint in r.hint for r in lost)
+        named = any(answer.hint in r.hint or answer.hint in r.message for r in lost)
         if not (named if answer.kind == "wrong" else not lost):
             wrongly_judged.append((answer.kind, answer.title, [(r.name, r.message, r.hint) for r in lost]))
     assert wrongly_judged == []

@@ -1,6 +1,7 @@
 """What a student sees: reports, pictures, packed checks, `lecturelib check`."""
 
 import math
+import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,9 @@ from lecturelib.grading.check.inline import inline_html
 from lecturelib.grading.check.packing import pack_rubric, unpack
 from lecturelib.grading.rubric.results import Picture
 from lecturelib.grading.rubric.rubric import rubric_from_source
+from lecturelib.grading.sandbox.worker.stand_in import NOT_THERE
+
+ROOT = Path(__file__).parents[2]
 
 RUBRIC = '''
 """A small set."""
@@ -300,3 +304,30 @@ def test_cli_check_of_a_broken_cell_that_mentions_the_checks_is_one_clear_line(
 def test_cli_check_of_a_missing_file_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "nowhere.ipynb"]) == 2
     assert "no notebook at nowhere.ipynb" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from lecturelib.layers import dot_product_attention as double",
+        "import lecturelib.layers\ndef double(x): return lecturelib.layers.causal_mask(3)",
+        "from lecturelib.layers import causal_mask\ndef part(x): return causal_mask(x)\ndef double(x): return part(x)",
+        "def double(x):\n    from lecturelib.layers import causal_mask\n    return causal_mask(3)",
+    ],
+)
+def test_check_says_of_lecturelibs_own_what_the_grader_says(source: str) -> None:
+    assert NOT_THERE in repr(load_checks(BLOB, namespace(source))("double"))
+
+
+def test_check_takes_an_attribute_for_no_name_of_lecturelibs() -> None:
+    source = (
+        "from lecturelib.training import train\ndef double(x):\n    torch.nn.Linear(1, 1).train()\n    return 2 * x"
+    )
+    assert load_checks(BLOB, namespace(f"import torch\n{source}"))("double").passed
+
+
+def test_bundle_holds_exercises_and_nothing_else(tmp_path: Path) -> None:
+    assert main(["release", "--root", str(ROOT), "--bundle", str(tmp_path / "b.zip"), "16_swin"]) == 0
+    with zipfile.ZipFile(tmp_path / "b.zip") as archive:
+        assert archive.namelist() == ["exercises/README.txt", "exercises/16_swin.ipynb"]
+        assert "BEGIN SOLUTION" not in archive.read("exercises/16_swin.ipynb").decode()

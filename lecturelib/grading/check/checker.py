@@ -15,11 +15,11 @@ from typing import Any
 
 from lecturelib.grading.check import heatmap
 from lecturelib.grading.check.inline import inline_html
+from lecturelib.grading.check.own_work import OwnWork
 from lecturelib.grading.check.packing import unpack_rubric
 from lecturelib.grading.rubric.results import ExerciseResult, TestResult
 from lecturelib.grading.rubric.rubric import Rubric
 from lecturelib.grading.rubric.runner import run
-from lecturelib.grading.rubric.submission import LocalSubmission
 
 MARKS = {"pass": "✓", "missing": "·"}
 FAILED_MARK = "✗"
@@ -82,7 +82,7 @@ class Checker:
                 return Report(note=f"There is no exercise called {name!r} here. The exercises are {known}.")
             names = (name,)
         try:
-            results = run(self.rubric, LocalSubmission(self.namespace), seed=0, exercises=names, visible_only=True)
+            results = run(self.rubric, OwnWork(self.namespace), seed=0, exercises=names, visible_only=True)
         except KeyboardInterrupt:
             return Report(note="Stopped before an answer came. Is there a loop in your code that never ends?")
         except Exception as error:  # a mistake of ours must not look like one of the student's

@@ -14,7 +14,7 @@ from typing import Any
 from lecturelib.grading.check.checker import Checker, Report
 from lecturelib.grading.check.packing import unpack_rubric
 from lecturelib.grading.notebook import without_magics
-from lecturelib.grading.release.notebooks import read_notebook
+from lecturelib.grading.release.notebooks import load_notebook
 from lecturelib.grading.sandbox.worker.calls import describe
 
 
@@ -28,10 +28,12 @@ class NotebookCheck:
 
 def check_notebook(path: Path, exercise: str | None = None) -> NotebookCheck:
     """Run the code cells in order, each whatever became of the one before, then the notebook's own checks."""
-    notebook = read_notebook(path)
-    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-    sources = [without_magics(number, source, notes=[]) for number, source in enumerate(code, start=1)]
-    rubric = unpack_rubric(_packed(sources, path))
+    notebook = load_notebook(path)
+    sources = _sources(notebook)
+    try:
+        rubric = unpack_rubric(packed_checks(notebook))
+    except LookupError as error:
+        raise ValueError(f"{path} {error}") from None
     namespace: dict[str, Any] = {"__name__": "__main__"}
     failed = []
     for number, source in enumerate(sources, start=1):
@@ -54,9 +56,14 @@ def _run(source: str, namespace: dict[str, Any], number: int) -> str:
     return ""
 
 
-def _packed(sources: list[str], path: Path) -> str:
-    """The packed checks: the string given to `load_checks`."""
-    for source in sources:
+def _sources(notebook: Any) -> list[str]:
+    code = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    return [without_magics(number, source, notes=[]) for number, source in enumerate(code, start=1)]
+
+
+def packed_checks(notebook: Any) -> str:
+    """The packed checks of a notebook: the string given to `load_checks`; LookupError if there are none."""
+    for source in _sources(notebook):
         if "load_checks" not in source:
             continue
         try:
@@ -68,6 +75,4 @@ def _packed(sources: list[str], path: Path) -> str:
                 blob = node.args[0]
                 if isinstance(blob, ast.Constant) and isinstance(blob.value, str):
                     return blob.value
-    raise ValueError(
-        f"{path} carries no checks; is it an exercise notebook, with the cell that calls load_checks unchanged?"
-    )
+    raise LookupError("carries no checks; is it an exercise notebook, with the cell that calls load_checks unchanged?")

@@ -10,7 +10,8 @@ What a solution notebook marks, and what a release makes of it:
   its heading, and `check("NAME")` after the last cell before the next heading of an exercise.
 - The first code cell, tagged `install`, is written anew from the repository's address in `_config.yml`. After the cell
   tagged `parameters` comes one collapsed cell with the packed visible checks.
-- A markdown cell tagged `end-of-exercises` closes the last exercise and is followed by `check()`, for all of them.
+- A markdown cell tagged `end-of-exercises` closes the last exercise and is followed by `check()`, for all of them. The
+  code after it is tagged as ungraded: if it fails in the grader, that is no news for the student.
 
 The output is the same every time: cell ids come from the solution or from the exercise's name, outputs are dropped.
 """
@@ -24,7 +25,7 @@ from typing import Any
 import nbformat
 
 from lecturelib.grading.check.packing import pack_rubric, same_checks
-from lecturelib.grading.notebook import read_bytes
+from lecturelib.grading.notebook import UNGRADED_TAG, read_bytes
 from lecturelib.grading.rubric.rubric import Rubric, load_rubric
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
@@ -34,10 +35,11 @@ _PACKED = re.compile(r'load_checks\(\s*"""(.*?)"""', re.DOTALL)
 
 @dataclass(frozen=True, kw_only=True)
 class Paths:
-    """Where the three files of a set are, under the root of a course."""
+    """Where the three files of a set are, under the root of a course; rubrics may be in a private folder instead."""
 
     root: Path
     name: str
+    rubrics: Path | None = None
 
     @property
     def solution(self) -> Path:
@@ -49,12 +51,12 @@ class Paths:
 
     @property
     def rubric(self) -> Path:
-        return self.root / "tests" / "exercises" / "graders" / f"{self.name}.py"
+        return (self.rubrics or self.root / "tests" / "exercises" / "graders") / f"{self.name}.py"
 
 
-def sets_in(root: Path, names: list[str] | None = None) -> list[Paths]:
+def sets_in(root: Path, names: list[str] | None = None, rubrics: Path | None = None) -> list[Paths]:
     """Every set that has a solution, or the named ones."""
-    found = [Paths(root=root, name=path.stem) for path in sorted((root / "solutions").glob("*.ipynb"))]
+    found = [Paths(root=root, name=path.stem, rubrics=rubrics) for path in sorted((root / "solutions").glob("*.ipynb"))]
     if not found:
         raise FileNotFoundError(f"no solutions/*.ipynb under {root}; run this in the root of the course, or use --root")
     if not names:
@@ -81,12 +83,13 @@ def repository_url(root: Path) -> str:
 
 def release(paths: Paths) -> str:
     """The exercise notebook of a set, as the text of its file."""
-    notebook = read_notebook(paths.solution)
+    notebook = load_notebook(paths.solution)
     if not paths.rubric.is_file():
         raise FileNotFoundError(f"solutions/{paths.name}.ipynb has no rubric: write {paths.rubric}")
     rubric = load_rubric(paths.rubric)
     cells: list[Any] = []
     current: str | None = None
+    is_over = False
     opened: list[str] = []
     for cell in notebook.cells:
         tags = cell.metadata.get("tags", [])
@@ -106,10 +109,14 @@ def release(paths: Paths) -> str:
         elif "install" in tags:
             cells.append(_cell(cell, install_source(repository_url(paths.root))))
         else:
-            cells.append(_cell(cell, strip_solutions(cell.source) if cell.cell_type == "code" else cell.source))
+            made = _cell(cell, strip_solutions(cell.source) if cell.cell_type == "code" else cell.source)
+            if is_over and cell.cell_type == "code":
+                made.metadata["tags"] = [UNGRADED_TAG]
+            cells.append(made)
         if "parameters" in tags:
             cells.append(_checks_cell(rubric))
         if "end-of-exercises" in tags:
+            is_over = True
             cells.append(nbformat.v4.new_code_cell(source="check()", id="check-all"))
     cells += _check_cells(current)
     _require_complete(paths.name, rubric, opened, cells)
@@ -233,7 +240,7 @@ def drift(paths: Paths) -> list[str]:
     shown = f"exercises/{paths.name}.ipynb"
     if not paths.exercise.is_file():
         return [f"{shown}: missing"]
-    fresh, stored = nbformat.reads(release(paths), as_version=4), read_notebook(paths.exercise)
+    fresh, stored = nbformat.reads(release(paths), as_version=4), load_notebook(paths.exercise)
     ours, theirs = ({cell.id: cell for cell in book.cells} for book in (fresh, stored))
     found = [f"{shown}: cell {name} is missing" for name in ours if name not in theirs]
     found += [f"{shown}: cell {name} is not in the solution" for name in theirs if name not in ours]
@@ -262,7 +269,7 @@ def _agree(one: Any, other: Any) -> bool:
     return ours == theirs and len(packed[0]) == len(packed[1]) and all(map(same_checks, *packed))
 
 
-def read_notebook(path: Path) -> Any:
+def load_notebook(path: Path) -> Any:
     """A notebook, or a ValueError of one line that says what is wrong with the file."""
     if not path.is_file():
         raise FileNotFoundError(f"no notebook at {path}")

@@ -64,8 +64,8 @@ def moodle_csv(outline: Outline, graded: Sequence[Graded]) -> str:
 
     The worksheet's importer finds people by Identifier, the number in the names of its own download behind the word
     "Participant", and wants Grade and Last modified (grade) (moodle/mod/assign/feedback/offline/importgradeslib.php).
-    The gradebook's asks which column is whose: Email address or ID number. Where the roster is a worksheet its headings
-    and its maximum grade are kept, and points are scaled to that.
+    The gradebook's asks which column is whose: Email address or ID number. Where the roster is a worksheet its
+    identifiers are kept, and points are scaled to its maximum grade. Headings are English, as an English Moodle's.
     """
     most = {maximum for row in graded if (maximum := _maximum(row.roster))}
     scale = most.pop() / outline.points if len(most) == 1 and outline.points else 1.0

@@ -12,8 +12,8 @@ exercise, in place of the solution's own; everything before the first section (i
     def attention(query, key, value):
         ...
 
-A wrong answer must lose points in its exercise and in no other, and one of its failures must show a hint that
-contains the text after `# hint:`. A right answer must score full.
+A wrong answer must lose points in its exercise and in no other, and one of its failures must show a hint, or a
+message, that contains the text after `# hint:`. A right answer must score full.
 """
 
 import ast
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from lecturelib.grading.release.notebooks import read_notebook
+from lecturelib.grading.release.notebooks import load_notebook
 
 _HEADER = re.compile(r"^# (right|wrong) (\w+): (.+)$")
 _HINT = re.compile(r"^# hint: (.+)$")
@@ -73,7 +73,7 @@ def load_answers(path: Path) -> list[Answer]:
 
 def definitions(notebook: Path) -> str:
     """The imports, functions and classes of a notebook, without its examples and drawings."""
-    source = "\n".join(cell.source for cell in read_notebook(notebook).cells if cell.cell_type == "code")
+    source = "\n".join(cell.source for cell in load_notebook(notebook).cells if cell.cell_type == "code")
     kinds = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
     return "\n".join(ast.unparse(node) for node in ast.parse(source).body if isinstance(node, kinds))
 

@@ -115,7 +115,7 @@ class Running:
                 wire.send(cells, wire.encode(list(self._notebook.cells)), allowance.left)
                 caps = wire.Caps(header_bytes=1 << 20, buffer_bytes=0)
                 report = wire.Decoder(caps).decode(*wire.receive(cells, caps, allowance.left))
-                notes, output = _report(report, self.limits)
+                notes, output = _report(report, self.limits, self._notebook.ungraded)
         except TimeoutError:
             self._give_up(CallTimeout(f"the notebook did not finish within {self.limits.notebook_seconds:g} seconds"))
         except wire.Closed:
@@ -315,7 +315,7 @@ def _plain(value: Any) -> None:
         raise wire.Malformed("a record inside a value")
 
 
-def _report(report: Any, limits: Limits) -> tuple[list[str], str]:
+def _report(report: Any, limits: Limits, ungraded: frozenset[int] = frozenset()) -> tuple[list[str], str]:
     """Notes and printed text from what the notebook's process says about its run. Told by the student: only shown."""
     if isinstance(report, dict) and isinstance(report.get("not confined"), str):
         raise wire.Malformed(f"it could not be confined ({report['not confined'][:200]})")
@@ -325,6 +325,7 @@ def _report(report: Any, limits: Limits) -> tuple[list[str], str]:
             f"cell {error['cell']} raised {error['raised']['type']}: {error['raised']['message']}"
             + (f" ({error['raised']['where']})" if error["raised"]["where"] else "")
             for error in errors[:20]
+            if error["cell"] not in ungraded
         ]
         if not isinstance(output, str):
             raise TypeError("output")

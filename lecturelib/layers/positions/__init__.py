@@ -2,12 +2,14 @@
 
 from lecturelib.layers.positions.added import LearnedPositions, SinusoidalPositions, frequencies
 from lecturelib.layers.positions.alibi import ALiBi
+from lecturelib.layers.positions.grid import GridPositions, interpolate_positions
 from lecturelib.layers.positions.relative import RelativeBias, RelativePositions
 from lecturelib.layers.positions.rotary import RotaryPositions
 from lecturelib.layers.positions.window import WindowBias, relative_index
 
 __all__ = [
     "ALiBi",
+    "GridPositions",
     "LearnedPositions",
     "RelativeBias",
     "RelativePositions",
@@ -15,5 +17,6 @@ __all__ = [
     "SinusoidalPositions",
     "WindowBias",
     "frequencies",
+    "interpolate_positions",
     "relative_index",
 ]

@@ -14,7 +14,7 @@ class WindowBias(AttentionPositions):
     Differs: nothing.
 
     Args:
-        num_heads: one number an offset for each
+        num_heads: one number per offset for each
         window: rows and columns
     """
 

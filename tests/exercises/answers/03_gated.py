@@ -67,7 +67,7 @@ def lstm_step(x, h, c, W, U, b):
 
 
 # wrong lstm: only the memory
-# hint: Go through the six lines
+# hint: return a pair
 def lstm_step(x, h, c, W, U, b):
     i, f, g, _ = torch.chunk(x @ W.T + h @ U.T + b, 4, dim=1)
     return f.sigmoid() * c + i.sigmoid() * g.tanh()

@@ -410,7 +410,7 @@ def bleu(candidates, references, max_order=4):
 
 
 # wrong bleu: the logarithm of no match
-# hint: No match of some order
+# hint: math domain error
 def bleu(candidates, references, max_order=4):
     logs = 0.0
     for n in range(1, max_order + 1):

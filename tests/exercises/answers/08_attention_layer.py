@@ -137,7 +137,7 @@ def causal_padding_mask(lengths, max_len):
 
 
 # wrong masks: an integer mask
-# hint: before the end of the sequence
+# hint: should hold booleans
 def causal_padding_mask(lengths, max_len):
     j = torch.arange(max_len)
     return ((j[None, None, :] <= j[None, :, None]) & (j[None, None, :] < lengths[:, None, None])).long()

@@ -510,7 +510,7 @@ def explains_three_cells(submission, rng):
 
 @rubric.test(
     "flow",
-    points=1,
+    points=0.5,
     visible=False,
     topic="other cells",
     hint="Other lengths, other widths, any order.",
@@ -524,5 +524,9 @@ def explains_other_cells(submission, rng):
     inputs, h, c, W, U, b, upstream = cell_of_kind(rng, "vanishes", 18, 5)
     got = submission.explain(inputs, h, c, W, torch.zeros_like(U), b, upstream)
     assert_close(got, "vanishes", what="the explanation of a cell without a detour")
+
+
+@rubric.test("flow", points=0.5, visible=False, topic="other sizes", hint="Other lengths and widths.", needs=FLOW_NEEDS)
+def flow_of_other_sizes(submission, rng):
     weights = flow_inputs(rng, 9, 3, 2, 5)
     assert_close(submission.gradient_flow(*weights), gradient_flow(*weights), what="the gradient norms", rtol=1e-3)

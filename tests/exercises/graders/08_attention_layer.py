@@ -648,9 +648,18 @@ def gap_of_self_attention_is_rounding(submission, rng):
     order = torch.randperm(7, generator=rng)
     got = submission.equivariance_gap(zoo.self_attention, x, order)
     assert_close(got, 0.0, what="the gap of plain self-attention", atol=1e-4)
+    want = equivariance_gap(zoo.causal, x, order)
+    got = submission.equivariance_gap(zoo.causal, x, order)
+    assert_close(got, want, what="the gap of causal self-attention", rtol=1e-3)
 
 
-@rubric.test("equivariance", points=2, visible=True, hint="Which of the two must hold for *every* order?")
+@rubric.test(
+    "equivariance",
+    points=2,
+    visible=True,
+    hint="Which of the two must hold for *every* order?",
+    needs=("equivariance_gap",),
+)
 def symmetry_of_the_plain_layers(submission, rng):
     zoo, x = Layers(rng), draw(rng, 2, 3, 6)  # three tokens: six orders, so that trying all of them is quick
     for name in ("self_attention", "positioned", "pooled", "mirrored"):
@@ -664,6 +673,7 @@ def symmetry_of_the_plain_layers(submission, rng):
     visible=False,
     topic="other shuffles",
     hint="Some layers respect one shuffle and not the next.",
+    needs=("equivariance_gap",),
 )
 def symmetry_is_not_fooled_by_one_shuffle(submission, rng):
     zoo, x = Layers(rng), draw(rng, 2, 3, 6)

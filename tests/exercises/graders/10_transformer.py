@@ -1035,10 +1035,14 @@ class Stack:
 
     def run(self, x, memory, mask=None, memory_mask=None):
         for back, across, out in self.weights:
-            x = x + F.scaled_dot_product_attention(x @ back, x, x, attn_mask=mask)
-            x = x + F.scaled_dot_product_attention(x @ across, memory, memory, attn_mask=memory_mask)
-            x = x + (x @ out).tanh()
+            seen = self.norm(x)
+            x = x + F.scaled_dot_product_attention(seen @ back, seen, seen, attn_mask=mask)
+            x = x + F.scaled_dot_product_attention(self.norm(x) @ across, memory, memory, attn_mask=memory_mask)
+            x = x + (self.norm(x) @ out).tanh()
         return x
+
+    def norm(self, x):
+        return F.layer_norm(x, x.shape[-1:])
 
 
 def window(length, width):

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from lecturelib.grading import Rubric, assert_close, draw, raises
-from lecturelib.layers.patches import interpolate_positions as interpolated
+from lecturelib.layers.positions.grid import interpolate_positions as interpolated
 from lecturelib.layers.residual import depth_rates as even_rates
 
 rubric = Rubric("15_vision_transformers", title="Vision transformers")
@@ -653,6 +653,8 @@ def table_is_stretched(submission, rng):
 def same_grid_changes_nothing(submission, rng):
     table = draw(rng, 2 + 6, 5)
     assert_close(submission.interpolate_positions(table, (2, 3), (2, 3), 2), table, what="the table", atol=1e-4)
+    got, want = (f(table, (2, 3), (3, 4), 2) for f in (submission.interpolate_positions, interpolate_positions))
+    assert_close(got, want, what="the table for a larger grid, two prefix tokens", atol=1e-4)
 
 
 @rubric.test(

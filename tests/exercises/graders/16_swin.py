@@ -303,7 +303,7 @@ def looks_the_bias_up(submission, rng):
 
 @rubric.test(
     "bias",
-    points=1,
+    points=0.5,
     visible=False,
     topic="gradients",
     hint="Every row of the table must learn.",
@@ -313,6 +313,10 @@ def bias_passes_gradients_to_the_table(submission, rng):
     table, upstream = draw(rng, 49, 3), draw(rng, 3, 16, 16)
     got = submission.relative_bias.gradients(table, 4, upstream=upstream)
     assert_close(got, rubric.solution.relative_bias.gradients(table, 4, upstream=upstream), rtol=1e-3, atol=1e-4)
+
+
+@rubric.test("bias", points=0.5, visible=False, topic="other sizes", hint="Larger windows, and one of a single patch.")
+def numbers_the_offsets_of_other_windows(submission, rng):
     assert_close(submission.relative_index(5), relative_index(5), what="the index for M = 5")
     assert_close(submission.relative_index(1), relative_index(1), what="the index for M = 1")
 
@@ -555,9 +559,13 @@ def counts_stages(submission, rng):
     assert_close(got, stage_costs(24, 8, (2, 2, 4), 3), what="the stages")
 
 
-@rubric.test("cost", points=1, visible=False, topic="other sizes", hint="Other sizes.", needs=("attention_cost",))
+@rubric.test("cost", points=0.5, visible=False, topic="other sizes", hint="Other sizes.", needs=("attention_cost",))
 def counts_other_sizes(submission, rng):
     got = submission.stage_costs(56, 96, (2, 2, 6, 2), 7)
     assert_close(got, stage_costs(56, 96, (2, 2, 6, 2), 7), what="the stages of Swin-T")
+
+
+@rubric.test("cost", points=0.5, visible=False, topic="other windows", hint="Large windows, and a single patch.")
+def counts_other_windows(submission, rng):
     assert_close(submission.attention_cost(7, 21, 5, 7), attention_cost(7, 21, 5, 7), what="windows of 7 × 7")
     assert_close(submission.attention_cost(1, 1, 3), attention_cost(1, 1, 3), what="one patch")

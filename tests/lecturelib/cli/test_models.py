@@ -1,6 +1,7 @@
 """train, sample, translate and info, from the first step to a line of output."""
 
 import json
+import resource
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,29 @@ def test_refused_run_leaves_no_folder_that_blocks_the_next(shell, tmp_path) -> N
         assert (code, err.count("\n")) == (2, 1), wrong
         assert not (tmp_path / "mine").exists(), wrong
     assert shell(*DATES, "--steps", 3, "--out", "mine")[0] == 0
+
+
+@pytest.mark.parametrize("room", [1200, 200_000], ids=["not even for a line", "not for a checkpoint"])
+def test_full_disk_is_one_line_and_costs_nothing_that_was_saved(shell, tmp_path, room) -> None:
+    """As on a disk that fills up: files can't grow beyond `room` bytes."""
+    shell(*DATES, "--steps", 9, "--out", "calm")
+    shell(*DATES, "--steps", 9, "--out", "torn")
+    torn = tmp_path / "torn"
+    (torn / "last.json").write_text((torn / "previous.json").read_text())  # as if killed after step 6
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+    try:
+        code, _, err = shell(*DATES, "--steps", 9, "--out", "torn", "--resume")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (code, err.count("\n")) == (2, 1)
+    assert "can't be written" in err
+    assert "File too large" in err
+    assert json.loads((torn / "last.json").read_text())["step"] == 6
+    assert not list(torn.glob("*.tmp"))
+    assert shell(*DATES, "--steps", 9, "--out", "torn", "--resume")[0] == 0
+    left, right = weights(tmp_path / "calm"), weights(torn)
+    assert all(torch.equal(left[name], right[name]) for name in left)
 
 
 def test_run_killed_before_its_first_checkpoint_is_begun_again(shell, tmp_path) -> None:

@@ -5,12 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch.testing import assert_close
 
-from lecturelib.layers.patches import GridPositions, PatchEmbedding, interpolate_positions, pad_to_patches
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
+from lecturelib.layers.patches import PatchEmbedding, pad_to_patches
+from lecturelib.layers.positions.grid import GridPositions, interpolate_positions
 
 
 def test_patch_embedding_is_one_matrix_for_every_patch():

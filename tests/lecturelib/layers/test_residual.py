@@ -5,12 +5,7 @@ import torch
 from torch import nn
 
 from lecturelib.layers.initialisation import initialise, truncated_normal_
-from lecturelib.layers.residual import LayerScale, StochasticDepth, depth_rates
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
+from lecturelib.layers.residual import StochasticDepth, depth_rates
 
 
 def test_stochastic_depth_keeps_the_mean_and_drops_whole_rows():
@@ -40,14 +35,6 @@ def test_stochastic_depth_keeps_the_dtype():
 def test_depth_rates_grow_evenly_from_nothing():
     assert depth_rates(0.4, 5) == pytest.approx([0.0, 0.1, 0.2, 0.3, 0.4])
     assert depth_rates(0.4, 1) == [0.0]
-
-
-def test_layer_scale_multiplies_each_feature():
-    layer, x = LayerScale(3, start=1e-4), torch.randn(2, 5, 3)
-    assert torch.equal(layer(x), 1e-4 * x)
-    with torch.no_grad():
-        layer.scale.copy_(torch.tensor([1.0, 2.0, 0.0]))
-    assert torch.equal(layer(x), torch.stack((x[..., 0], 2 * x[..., 1], 0 * x[..., 2]), dim=-1))
 
 
 def test_truncated_normal_has_the_moments_of_a_cut_bell():

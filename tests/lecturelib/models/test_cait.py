@@ -7,17 +7,12 @@ from torch.testing import assert_close
 from lecturelib.evaluation.cost import count_flops, count_parameters
 from lecturelib.layers import MultiHeadAttention, attention_weights
 from lecturelib.models import load
-from lecturelib.models.cait import CAIT_S24, CAIT_XXS24, CaiT, CaiTConfig, TalkingHeads
+from lecturelib.models.cait import CAIT_S24, CAIT_XXS24, CaiT, CaiTConfig, LayerScale, TalkingHeads
 
 SIZES = [
     {"image_size": 12, "patch_size": 4, "d_model": 12, "num_heads": 2, "num_layers": 2, "num_classes": 5},
     {"image_size": 6, "patch_size": 3, "d_model": 20, "num_heads": 5, "num_layers": 3, "num_classes": 7},
 ]
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
 
 
 def reference(timm, sizes):
@@ -106,6 +101,14 @@ def test_cait_class_token_never_reaches_the_patches():
     assert all(torch.equal(patches, seen[0]) for patches in seen)
     assert [tuple(w.shape) for w in weights] == [(2, 2, 1, 10)] * 2
     assert_close(weights[0].sum(-1), torch.ones(2, 2, 1))
+
+
+def test_layer_scale_multiplies_each_feature():
+    layer, x = LayerScale(3, start=1e-4), torch.randn(2, 5, 3)
+    assert torch.equal(layer(x), 1e-4 * x)
+    with torch.no_grad():
+        layer.scale.copy_(torch.tensor([1.0, 2.0, 0.0]))
+    assert torch.equal(layer(x), torch.stack((x[..., 0], 2 * x[..., 1], 0 * x[..., 2]), dim=-1))
 
 
 def test_cait_starts_near_the_identity():

@@ -1,6 +1,7 @@
 """The training loop: what it computes, and when it stops."""
 
 import copy
+import json
 import math
 from pathlib import Path
 
@@ -8,7 +9,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from lecturelib.training import NonFiniteError, TrainConfig, load_weights, next_token_loss, target_loss, train
+from lecturelib.training import (
+    CheckpointError,
+    NonFiniteError,
+    TrainConfig,
+    load_weights,
+    next_token_loss,
+    read_history,
+    target_loss,
+    train,
+)
 
 
 def model_and_batches(dropout: float = 0.0) -> tuple[nn.Module, list[tuple[Tensor, Tensor]]]:
@@ -85,7 +95,16 @@ def test_train_rejects_an_iterator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("steps", -1), ("learning_rate", 0.0), ("accumulate", 0), ("precision", "fp8"), ("clip", -1.0)]
+    ("field", "value"),
+    [
+        ("steps", -1),
+        ("learning_rate", 0.0),
+        ("accumulate", 0),
+        ("precision", "fp8"),
+        ("clip", -1.0),
+        ("ema", 1.0),
+        ("seed", -1),
+    ],
 )
 def test_config_names_the_wrong_field(field: str, value: object) -> None:
     with pytest.raises(ValueError, match=f"{field}="):
@@ -118,6 +137,82 @@ def test_train_clips_to_the_norm_asked_for() -> None:
     history = train(model, batches, squared_error, config, optimizer=lambda m: torch.optim.SGD(m.parameters(), lr=1.0))
     assert history["grad_norm"][0] > 0.1
     assert float((weights(model) - before).norm()) == pytest.approx(0.01, rel=1e-3)
+
+
+def test_train_in_fp16_clips_what_the_loss_scale_is_taken_out_of() -> None:
+    """The scale is 65536 at first: were it still in the gradients, clipping would leave next to nothing of a step."""
+    model, batches = model_and_batches()
+    before, rate = weights(model), 1.0
+    config = TrainConfig(steps=1, clip=0.05, accumulate=3, precision="fp16", device="cpu")
+    history = train(
+        model,
+        batches,
+        lambda m, batch: (m(batch[0]).float() - batch[1]).square().mean(),
+        config,
+        optimizer=lambda m: torch.optim.SGD(m.parameters(), lr=rate),
+    )
+    assert 0.1 < history["grad_norm"][0] < 10
+    assert float((weights(model) - before).norm()) == pytest.approx(0.05, rel=1e-2)
+
+
+def test_train_averages_the_weights_that_are_evaluated_and_kept(tmp_path: Path) -> None:
+    model, batches = model_and_batches()
+    twin, expected, seen = copy.deepcopy(model), None, []
+    for step in range(6):  # the same run without an average, looked at after each step
+        twin, _ = model_and_batches()
+        train(twin, batches, squared_error, TrainConfig(steps=step + 1, learning_rate=0.1, device="cpu"))
+        decay = min(0.5, (2 + step) / (11 + step))
+        start = weights(model_and_batches()[0]) if expected is None else expected
+        expected = decay * start + (1 - decay) * weights(twin)
+    config = TrainConfig(steps=6, learning_rate=0.1, ema=0.5, evaluate_every=6, device="cpu")
+
+    def evaluate(model: nn.Module) -> float:
+        seen.append(weights(model))
+        return 1.0
+
+    train(model, batches, squared_error, config, evaluate=evaluate, folder=tmp_path)
+    assert expected is not None
+    torch.testing.assert_close(weights(model), expected, rtol=1e-4, atol=1e-6)
+    assert torch.equal(seen[0], weights(model))
+    for which in ("best", "last"):
+        fresh, _ = model_and_batches()
+        load_weights(fresh, tmp_path, which)  # type: ignore[arg-type]
+        assert torch.equal(weights(fresh), weights(model))
+    assert not torch.allclose(weights(model), weights(twin), atol=1e-3)
+
+
+@pytest.mark.parametrize("stop", [3, 5])
+def test_train_with_an_average_resumes_exactly(tmp_path: Path, stop: int) -> None:
+    def run(folder: str, steps: int, *, resume: bool = False) -> nn.Module:
+        model, batches = model_and_batches(dropout=0.2)
+        config = TrainConfig(steps=steps, learning_rate=0.05, ema=0.8, checkpoint_every=1, device="cpu")
+        train(model, batches, squared_error, config, folder=tmp_path / folder, resume=resume)
+        return model
+
+    run("torn", stop)
+    assert torch.equal(weights(run("torn", 8, resume=True)), weights(run("calm", 8)))
+
+
+def test_average_is_refused_a_checkpoint_without_one(tmp_path: Path) -> None:
+    model, batches = model_and_batches()
+    train(model, batches, squared_error, TrainConfig(steps=1, device="cpu"), folder=tmp_path)
+    with pytest.raises(CheckpointError, match="does not fit"):
+        train(model, batches, squared_error, TrainConfig(steps=2, ema=0.9, device="cpu"), folder=tmp_path, resume=True)
+
+
+def test_history_on_disk_is_strict_json(tmp_path: Path) -> None:
+    model, batches = model_and_batches()
+    values = iter([math.inf, math.nan])
+    config = TrainConfig(steps=2, evaluate_every=1, device="cpu")
+    train(model, batches, squared_error, config, evaluate=lambda model: next(values), folder=tmp_path)
+
+    def refuse(word: str) -> None:
+        raise AssertionError(f"{word} is not JSON")
+
+    lines = (tmp_path / "history.jsonl").read_text().splitlines()
+    rows = [json.loads(line, parse_constant=refuse) for line in lines]
+    assert [row["eval_loss"] for row in rows] == [None, None]
+    assert all(math.isnan(row["eval_loss"]) for row in read_history(tmp_path / "history.jsonl"))
 
 
 def test_train_follows_the_schedule_and_decays_matrices_only() -> None:
