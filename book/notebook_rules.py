@@ -42,7 +42,6 @@ UNCONVERTED = (  # chapters whose pages do not have their form yet; this list on
     "04_encoder_decoder",
     "05_attention_rnn",
     "09_positions",
-    "10_transformer",
     "12_language_models",
     "15_vision_transformers",
     "16_swin",
