@@ -34,7 +34,6 @@ UNCONVERTED = (  # chapters whose pages do not have their form yet; this list on
     "04_encoder_decoder",
     "05_attention_rnn",
     "08_attention_layer",
-    "09_positions",
     "10_transformer",
     "12_language_models",
     "15_vision_transformers",
@@ -174,7 +173,7 @@ def folding_problems(cells: list[NotebookNode]) -> Iterator[str]:
 def set_up_problems(cells: list[NotebookNode]) -> Iterator[str]:
     """One call of `sizes` decides how much is computed; nothing else pins threads or devices."""
     code = "\n".join(cell.source for cell in cells[1:] if cell.cell_type == "code")
-    if code.count("sizes(scale") != 1:
+    if len(re.findall(r"\bsizes\(\s*scale\b", code)) != 1:
         yield "a chapter calls sizes(scale, smoke=…, default=…, full=…) once"
     for pinned in ("set_num_threads", 'device="cpu"', "device='cpu'"):
         if pinned in code:
