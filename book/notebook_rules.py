@@ -28,7 +28,6 @@ LECTURE = re.compile(
 LECTURES_BOX = re.compile(r":::+\{admonition\} If you know one of the lectures\n:class: dropdown\n.*?\n:::+", re.DOTALL)
 
 UNCONVERTED = (  # chapters whose pages do not have their form yet; this list only gets shorter
-    "01_sequences",
     "02_recurrent",
     "03_gated",
     "04_encoder_decoder",
