@@ -3,11 +3,13 @@
 import resource
 import sys
 import threading
+import weakref
 
 import pytest
 import torch
 from torch import nn
 
+from lecturelib.grading.sandbox import callbacks
 from lecturelib.grading.sandbox.callbacks import References
 from lecturelib.grading.sandbox.worker.wire import Malformed
 
@@ -82,3 +84,35 @@ def test_references_give_the_gradient_by_an_output_that_another_was_computed_fro
     answer = references.answer({"do": "call", "callable": number, "args": (x,), "kwargs": {}})["answer"]
     with pytest.raises(Malformed, match="no link"):
         references.answer({"do": "across", "graph": answer["graph"], "gradient": torch.ones(4)})
+
+
+def ask_often(references: References, question: dict[str, object]) -> int:
+    """Ask until it is refused; how often it was answered."""
+    for count in range(100):
+        try:
+            if references.answer(question)["error"]:
+                return count
+        except Malformed:
+            return count
+    return 100
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded by /proc and RLIMIT_AS")
+def test_references_keep_no_more_than_a_call_may_have_and_let_go_of_it(monkeypatch):
+    """Graphs that wait for their way back held 3.8 GB, one small question after the other."""
+    monkeypatch.setattr(callbacks, "MOST_MEMORY", 1 << 28)
+    references, x = References(), torch.randn(8, requires_grad=True)
+    number, _ = references.register(lambda x: x.expand(1 << 20, 8).exp().sum())  # 32 MB that the graph holds
+    assert 2 <= ask_often(references, {"do": "call", "callable": number, "args": (x,), "kwargs": {}}) <= 8
+    held = weakref.ref(references._graphs[0][1][0])
+    references.forget()
+    assert held() is None
+
+
+@pytest.mark.parametrize(("do", "function", "args"), [("build", nn.Linear, (20, 30)), ("call", torch.sin, None)])
+def test_references_count_what_they_build_and_what_graphs_begin_and_end_with(monkeypatch, do, function, args):
+    monkeypatch.setattr(callbacks, "MOST_KEPT_BYTES", 10_000)
+    references = References()
+    number, _ = references.register(function)
+    args = args or (torch.randn(16, 20, requires_grad=True),)
+    assert 1 <= ask_often(references, {"do": do, "callable": number, "args": args, "kwargs": {}}) <= 6

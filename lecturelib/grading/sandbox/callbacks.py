@@ -30,9 +30,9 @@ MOST_PARAMETERS = 1 << 22
 MOST_QUESTIONS = 2_000  # in one call
 MOST_KEPT = 256  # objects, and graphs for gradients
 MOST_SECONDS = 10.0  # of our own computing, for one question
-MOST_MEMORY = 1 << 30  # more than this process has, for one question
+MOST_MEMORY = 1 << 30  # more than this process had before, for all questions of a call
 MOST_BYTES = 64 << 20  # in one answer
-MOST_KEPT_BYTES = 512 << 20  # of all objects, and of all that graphs hold, in one call
+MOST_KEPT_BYTES = 512 << 20  # of objects, and of what graphs begin and end with, in one call
 _ONE_AT_A_TIME = threading.RLock()  # limits are the process's, and a Dask worker grades in several threads
 
 
@@ -60,6 +60,7 @@ class References:
         self._graphs: list[tuple[list[Tensor], list[Tensor]]] = []
         self._questions = 0
         self._kept_bytes = 0
+        self._before = address_space()
 
     def register(self, function: Any) -> tuple[int, str]:
         """A callable's number, and what kind of proxy it needs: what `wire.encode` asks for."""
@@ -90,7 +91,7 @@ class References:
             raise Malformed("a question of unknown kind") from None
         _bounded(question)
         try:
-            with within_bounds(), torch.autograd.graph.saved_tensors_hooks(self._counted, _as_it_is):
+            with within_bounds(self._before):
                 answer = handler(question)
             if sum(tensor.nbytes for tensor in tensors(answer)) > MOST_BYTES:
                 raise Malformed(f"a question whose answer has more than {MOST_BYTES >> 20} MB")
@@ -119,7 +120,7 @@ class References:
         self._objects.append(made)
         module = made if isinstance(made, nn.Module) else None
         for tensor in module.state_dict().values() if module else tensors(list(vars(made).values())):
-            self._counted(tensor)
+            self._count(tensor)
         return {
             "object": len(self._objects) - 1,
             "methods": _public_methods(made),
@@ -184,16 +185,15 @@ class References:
             raise Malformed(f"more than {MOST_KEPT} differentiable results of references in one call")
         outputs = [tensor for tensor in tensors(value) if tensor.is_floating_point()]
         for tensor in (*inputs, *outputs):
-            self._counted(tensor)
+            self._count(tensor)
         self._graphs.append((inputs, outputs))
         return {"value": plain(value), "graph": len(self._graphs) - 1, "link": _link(outputs)}
 
-    def _counted(self, tensor: Tensor) -> Tensor:
-        """Count a tensor that lives as long as the call, such as one that a graph holds to go back."""
+    def _count(self, tensor: Tensor) -> None:
+        """Count a tensor that lives as long as the call. What a graph holds beside these, `within_bounds` bounds."""
         self._kept_bytes += tensor.nbytes
         if self._kept_bytes > MOST_KEPT_BYTES:
             raise Malformed(f"questions whose answers keep more than {MOST_KEPT_BYTES >> 20} MB in one call")
-        return tensor
 
     def forget(self) -> None:
         """Let go of everything: the call is over."""
@@ -227,17 +227,24 @@ class References:
         return {"value": found}
 
 
-def _as_it_is(tensor: Tensor) -> Tensor:
-    return tensor
+def address_space() -> int:
+    """How much of it this process has, in bytes; 0 where that cannot be bounded."""
+    if sys.platform != "linux":
+        return 0
+    with open("/proc/self/statm") as stream:
+        return int(stream.read().split()[0]) * resource.getpagesize()
 
 
 @contextlib.contextmanager
-def within_bounds() -> Iterator[None]:
+def within_bounds(before: int) -> Iterator[None]:
     """While a reference works for a student: so much memory, then it fails to allocate; so long, then `Malformed`.
+
+    Memory is counted from what this process had `before` the call, so that what one question leaves, such as a graph
+    that waits for its way back, is missing in the next.
 
     Time is kept where this thread may: a signal reaches the main one only.
     """
-    with _ONE_AT_A_TIME, _bounded_memory():
+    with _ONE_AT_A_TIME, _bounded_memory(before + MOST_MEMORY):
         if sys.platform != "win32" and threading.current_thread() is threading.main_thread():
             with _bounded_time():
                 yield
@@ -246,13 +253,11 @@ def within_bounds() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _bounded_memory() -> Iterator[None]:
+def _bounded_memory(most: int) -> Iterator[None]:
     if sys.platform != "linux":
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    with open("/proc/self/statm") as stream:
-        most = int(stream.read().split()[0]) * resource.getpagesize() + MOST_MEMORY
     held = [limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_AS, (min([most, *held]), hard))
     try:

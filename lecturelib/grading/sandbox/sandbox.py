@@ -23,13 +23,15 @@ references, expected values, seeds, other students' work, and the instructor's m
    call: any value that can be forged so can be returned honestly. Of a reply only the value counts; none can say
    "passed".
 4. A reference put in place of a wrong upstream function is a question sent to us, never code. It can be asked only
-   during a call of a test in which that name is replaced, with inputs of exercise size (`callbacks`).
+   during a call of a test in which that name is replaced, with inputs of exercise size (`callbacks`). The notebook runs
+   anew for each set of references, so what one has answered is known only where it could be asked again.
 5. Nobody else is there. Each submission has its own process, mount and IPC namespace, user, and scratch directory in
    memory; no network; limits that the kernel enforces. Process 1 of that namespace runs no student code, and when it
    ends the kernel kills the rest. It ends when our socket to it closes, also if the grader is killed.
 6. What is left: a hole in the kernel that is reachable through the system calls we do not refuse; time: a submission
-   can use all that `Limits` gives it, and can dimly observe how busy the machine is; and one bit for each module of
-   `IMPORTS_BY_WORD`: whether an earlier submission had a word for it.
+   can use all that `Limits` gives it, and can dimly observe how busy the machine is; one bit for each module of
+   `IMPORTS_BY_WORD`: whether an earlier submission had a word for it; and from one plain call of a submission to its
+   next a few bits, such as the code that a process ended with.
 """
 
 import json
@@ -50,7 +52,7 @@ from typing import TYPE_CHECKING, Any
 
 from lecturelib.grading.notebook import Notebook, parse_notebook, read_notebook
 from lecturelib.grading.sandbox.limits import Limits
-from lecturelib.grading.sandbox.tiers import TIERS, Proof, SandboxFailed, Tier, TierError, require
+from lecturelib.grading.sandbox.tiers import TIERS, Proof, SandboxFailed, Tier, TierError, check_platform, require
 from lecturelib.machine.bf16 import CAP
 
 if TYPE_CHECKING:  # it loads torch, which the zygote should be the first to do
@@ -102,6 +104,7 @@ class Sandbox:
         self._lock = threading.Lock()
 
     def __enter__(self) -> "Sandbox":
+        check_platform()
         self._folder = tempfile.TemporaryDirectory(prefix="lecturelib-")
         os.chmod(self._folder.name, 0o755)
         self._bait, self._home = Path(self._folder.name, "bait"), Path(self._folder.name, "home")

@@ -8,6 +8,7 @@ The tier is found by trying: a confined process attempts what must be refused, a
 tier tests, references and expected values stay out of the student's process.
 """
 
+import sys
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -61,6 +62,15 @@ class Proof:
         if open_doors := [name for name, refused in self.refused.items() if not refused]:
             line += f"; a submission can {', '.join(open_doors)}"
         return line + (f"; {self.without}" if self.without else "")
+
+
+def check_platform(platform: str = sys.platform) -> None:
+    """Raise `TierError` where no tier can be offered, so that nothing else need be tried there."""
+    if platform in ("win32", "cygwin", "emscripten", "wasi"):
+        raise TierError(
+            f"no sandbox tier can be offered on {platform}, because the grader forks processes, which this system "
+            "cannot; grade in WSL 2, in a Linux container or on Gradescope, where the tier is full or reduced"
+        )
 
 
 def require(proof: Proof, required: Tier | None) -> None:

@@ -12,11 +12,13 @@ REFUSE, UNKNOWN = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS
 OTHER = {"x86_64": "aarch64", "aarch64": "x86_64"}
 
 
-def verdict(machine: str, number: int, argument: int = 0, architecture: int | None = None, fourth: int = 0) -> int:
+def verdict(
+    machine: str, number: int, argument: int = 0, architecture: int | None = None, fourth: int = 0, second: int = 0
+) -> int:
     """What the filter returns for one system call."""
     code = seccomp.program(machine)
     steps = [struct.unpack("HBBI", code[i : i + 8]) for i in range(0, len(code), 8)]
-    data = {0: number, 4: architecture or seccomp.ARCHITECTURES[machine], 16: argument, 40: fourth}
+    data = {0: number, 4: architecture or seccomp.ARCHITECTURES[machine], 16: argument, 24: second, 40: fourth}
     at = loaded = 0
     while True:
         kind, yes, no, operand = steps[at]
@@ -69,3 +71,25 @@ def test_shared_memory_without_a_file_is_refused(machine):
         assert verdict(machine, mmap, fourth=kind) == ALLOW
     assert verdict(machine, mmap, fourth=private | anonymous) == ALLOW
     assert verdict(machine, 1, fourth=shared | anonymous) == ALLOW
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_limits_and_priorities_are_a_process_s_own(machine):
+    numbers = {name: pair[list(seccomp.ARCHITECTURES).index(machine)] for name, pair, *_ in seccomp.BY_ARGUMENT}
+    for name in ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setattr", "sched_setaffinity"):
+        assert [verdict(machine, numbers[name], process) for process in (0, 1, 4711)] == [ALLOW, REFUSE, REFUSE], name
+    for which, who, allowed in ((0, 0, ALLOW), (0, 7, REFUSE), (1, 0, REFUSE), (2, 0, REFUSE), (2, 1000, REFUSE)):
+        assert verdict(machine, numbers["setpriority"], which, second=who) == allowed
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_locks_of_parts_signals_by_files_and_the_death_of_a_parent_are_not_to_be_had(machine):
+    numbers = {name: pair[list(seccomp.ARCHITECTURES).index(machine)] for name, pair, *_ in seccomp.BY_ARGUMENT}
+    for command in (6, 7, 37, 38, 8, 10, 15, 1024, 1026, 1031):
+        assert verdict(machine, numbers["fcntl"], 3, second=command) == REFUSE
+    for command in (0, 1, 2, 3, 4, 5, 1030, 1032):  # F_DUPFD, F_GETFD and so on
+        assert verdict(machine, numbers["fcntl"], 3, second=command) == ALLOW
+    assert [verdict(machine, numbers["ioctl"], 3, second=c) for c in (0x5401, 0x5421, 0x8901)] == [ALLOW, ALLOW, REFUSE]
+    assert [verdict(machine, numbers["prctl"], option) for option in (1, 4, 15, 22, 36)] == [
+        *(REFUSE, REFUSE, ALLOW, REFUSE, REFUSE)
+    ]

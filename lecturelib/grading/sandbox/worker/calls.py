@@ -10,7 +10,9 @@ import inspect
 import itertools
 import os
 import random
+import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
@@ -131,14 +133,36 @@ def perform(namespace: Mapping[str, Any], call: Call) -> Reply:
 
 @contextlib.contextmanager
 def torch_as_imported() -> Iterator[None]:
-    """Gradients on and float32 by default, whatever a cell has switched for an experiment; put back afterwards."""
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float32)
-    try:
-        with torch.inference_mode(False), torch.enable_grad():
-            yield
-    finally:
-        torch.set_default_dtype(before)
+    """Every switch as it is after `import torch`, whatever a cell has turned for an experiment; put back afterwards."""
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.inference_mode(False))
+        stack.enter_context(torch.enable_grad())
+        stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        stack.enter_context(np.errstate(divide="warn", over="warn", under="ignore", invalid="warn"))
+        if torch.get_default_device().type != "cpu":
+            stack.enter_context(torch.device("cpu"))
+        if torch.is_autocast_enabled("cpu"):
+            stack.enter_context(torch.autocast("cpu", enabled=False))
+        if torch.is_anomaly_enabled():
+            stack.enter_context(torch.autograd.set_detect_anomaly(False))
+        for ask, tell, as_imported in _SWITCHES:
+            before = ask()
+            if before != as_imported:
+                stack.callback(tell, before)
+                tell(as_imported)
+        if (deepest := sys.getrecursionlimit()) < _DEEPEST:
+            stack.callback(sys.setrecursionlimit, deepest)
+            sys.setrecursionlimit(_DEEPEST)
+        yield
+
+
+_DEEPEST = 1000  # calls within calls, in a fresh Python; whoever has asked for more keeps it
+_SWITCHES: tuple[tuple[Callable[[], Any], Callable[[Any], Any], Any], ...] = (
+    (torch.get_default_dtype, torch.set_default_dtype, torch.float32),
+    (torch.get_deterministic_debug_mode, torch.set_deterministic_debug_mode, 0),
+    (torch.get_float32_matmul_precision, torch.set_float32_matmul_precision, "highest"),
+)
 
 
 def _perform(namespace: Mapping[str, Any], call: Call) -> Any:

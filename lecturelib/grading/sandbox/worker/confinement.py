@@ -45,7 +45,7 @@ def build(namespaces: bool, user_namespace: bool, unfenced: bool, home: str) -> 
     if namespaces:
         read, list_only, write = root.visible(), ["/dev/shm"], ["/dev/null"]
     else:
-        (read, list_only), write = root.visible_without_lecturelib(), ["/dev/null"]
+        (read, list_only), write = root.visible_without_a_root(), ["/dev/null"]
     return Fence(
         namespaces=namespaces,
         user_namespace=user_namespace,

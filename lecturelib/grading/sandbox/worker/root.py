@@ -1,4 +1,4 @@
-"""The root directory that submissions see: Python, its packages and the system's libraries, read-only, no more.
+"""The root directory that submissions see: Python, some packages and the system's libraries, read-only, no more.
 
 No home directories, no /etc but what the loader needs, no programs, no lecturelib: a file that is not here cannot be
 read, whoever asks. Where mount namespaces are missing, the same list is what Landlock allows.
@@ -6,13 +6,9 @@ read, whoever asks. Where mount namespaces are missing, the same list is what La
 
 import contextlib
 import os
-import site
 import socket
-import sys
-import sysconfig
-from collections.abc import Sequence
 
-from lecturelib.grading.sandbox.worker import kernel
+from lecturelib.grading.sandbox.worker import kernel, packages
 
 _SYSTEM = ("/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/share/zoneinfo")
 _SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/localtime")
@@ -22,34 +18,18 @@ SCRATCH = "/scratch"  # of the new root; also its /tmp, unless Python itself liv
 _MOUNT_POINT = "/tmp"  # of the old one; any directory that exists everywhere
 
 
-def package_directories() -> list[str]:
-    """The site-packages of this Python."""
-    found = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]
-    return _existing(found)
-
-
-def python_directories() -> list[str]:
-    """Where this Python's own modules and shared libraries are."""
-    found = [sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), os.path.join(sys.base_prefix, "lib")]
-    return _existing(found)
-
-
 def visible() -> list[str]:
     """Everything that a submission may read, where `enter` has already left out the rest."""
-    return [*_SYSTEM, *_SYSTEM_FILES, *_SAFE_DEVICES, *python_directories(), *package_directories()]
+    return [*_SYSTEM, *_SYSTEM_FILES, *_SAFE_DEVICES, *packages.python_directories(), *packages.directories()]
 
 
-def visible_without_lecturelib() -> tuple[list[str], list[str]]:
-    """The same where nothing could be left out: paths to read, around lecturelib, and directories to list."""
-    listed = [os.path.realpath(folder) for folder in package_directories()]
-    packages = [
-        os.path.join(folder, name)
-        for folder in listed
-        for name in sorted(os.listdir(folder))
-        if name.split(".")[0].split("-")[0].lower() != "lecturelib"
-    ]
-    around = _around(_existing([*_SYSTEM, *python_directories()]), listed)
-    return [*around, *packages, *_SYSTEM_FILES, *_SAFE_DEVICES], [*listed, *python_directories()]
+def visible_without_a_root() -> tuple[list[str], list[str]]:
+    """The same where nothing could be left out: paths to read, and directories of which only the names can be seen."""
+    folders = [path for path in (*_SYSTEM, *packages.python_directories()) if os.path.isdir(path)]
+    listed = [os.path.realpath(folder) for folder in packages.directories()]
+    shown = [os.path.join(folder, name) for folder in listed for name in packages.shown(folder)]
+    around = _around(folders, [*listed, *packages.foreign_directories(folders)])
+    return [*around, *shown, *_SYSTEM_FILES, *_SAFE_DEVICES], [*listed, *packages.python_directories()]
 
 
 def _around(paths: list[str], left_out: list[str]) -> list[str]:
@@ -67,7 +47,7 @@ def _around(paths: list[str], left_out: list[str]) -> list[str]:
 
 def open_to_all() -> bool:
     """Whether any user may reach this Python's files; not so when it was installed in a private home directory."""
-    folders = [os.path.realpath(path) for path in (*python_directories(), *package_directories())]
+    folders = [os.path.realpath(path) for path in (*packages.python_directories(), *packages.directories())]
     above = {
         os.path.join("/", *folder.split("/")[:depth]) for folder in folders for depth in range(folder.count("/") + 2)
     }
@@ -77,10 +57,6 @@ def open_to_all() -> bool:
 def inside(folder: str, path: str) -> bool:
     """Whether `path` is `folder` or below it."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
-
-
-def _existing(paths: Sequence[str | None]) -> list[str]:
-    return list(dict.fromkeys(path for path in paths if path and os.path.isdir(path)))
 
 
 def unshare() -> bool:
@@ -106,10 +82,14 @@ def become_nobody(user: int, group: int) -> None:
 def enter(worker_files: list[str], lecturelib: str) -> None:
     """Build the new root and move into it; of the directory `lecturelib` only `worker_files` are shown."""
     kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
-    python = [*python_directories(), *package_directories()]
+    python = packages.python_directories()
     wanted = [*_SYSTEM, *_SYSTEM_FILES, *python, *map(os.path.realpath, python)]
     sources = [path for path in dict.fromkeys(wanted) if os.path.exists(path)]
-    opened = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in [*sources, *worker_files]}
+    folders = packages.directories()
+    folders = list(dict.fromkeys([*folders, *map(os.path.realpath, folders)]))
+    shown = [os.path.join(folder, name) for folder in folders for name in packages.shown(folder)]
+    covered = [*packages.foreign_directories(sources), *folders]
+    opened = {path: os.open(path, os.O_PATH | os.O_CLOEXEC) for path in [*sources, *shown, *worker_files]}
     devices = {f"/dev/{name}": os.open(f"/dev/{name}", os.O_PATH | os.O_CLOEXEC) for name in _DEVICES}
     links = {path: os.readlink(path) for path in sources if path.count("/") == 1 and os.path.islink(path)}
     kernel.mount("root", _MOUNT_POINT, "tmpfs", kernel.MS_NOSUID | kernel.MS_NODEV, "size=1m,mode=755")
@@ -118,11 +98,12 @@ def enter(worker_files: list[str], lecturelib: str) -> None:
             os.symlink(links[path], _MOUNT_POINT + path)
         else:
             _bind(opened[path], path)
-    for folder in dict.fromkeys([lecturelib, *(os.path.join(p, "lecturelib") for p in package_directories())]):
-        if os.path.isdir(_MOUNT_POINT + folder):
-            flags = kernel.MS_NOSUID | kernel.MS_NODEV
-            kernel.mount("nothing", _MOUNT_POINT + folder, "tmpfs", flags, "size=64k,mode=755")
-    for path in worker_files:
+    for folder in covered:
+        if folder in folders:
+            os.makedirs(_MOUNT_POINT + folder, mode=0o755, exist_ok=True)
+        _cover(folder)
+    _cover(lecturelib)
+    for path in (*shown, *worker_files):
         _bind(opened[path], path)
     for path, descriptor in devices.items():
         _bind(descriptor, path)
@@ -138,6 +119,13 @@ def enter(worker_files: list[str], lecturelib: str) -> None:
     _freeze()
     flags = kernel.MS_NOSUID | kernel.MS_NODEV | kernel.MS_NOEXEC
     kernel.mount("warm", SCRATCH, "tmpfs", flags, "size=64m,mode=755")  # each submission mounts its own over it
+
+
+def _cover(folder: str) -> None:
+    """Put an empty directory over one that is there."""
+    if os.path.isdir(_MOUNT_POINT + folder):
+        flags = kernel.MS_NOSUID | kernel.MS_NODEV
+        kernel.mount("nothing", _MOUNT_POINT + folder, "tmpfs", flags, "size=256k,mode=755")
 
 
 def _bind(descriptor: int, path: str) -> None:

@@ -2,7 +2,8 @@
 
 `import lecturelib` gives something with every name, that does nothing: a notebook's `check("attention")` must not fail,
 and there is nothing to check, because tests are the grader's business. A `DataLoader` has no workers: they would hand
-their batches over through sockets, and the cell would wait for ever.
+their batches over through sockets, and the cell would wait for ever. Where site-packages cannot be left out of the root
+directory, a package that submissions may not import is as good as not installed.
 """
 
 import functools
@@ -72,11 +73,28 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__dict__["__all__"] = []
 
 
+class _Readable(importlib.machinery.PathFinder):
+    """Finds modules as Python does, but not one whose file must not be read: that one is not there."""
+
+    @classmethod
+    def find_spec(
+        cls, name: str, path: Sequence[str] | None = None, target: types.ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        spec = super().find_spec(name, path, target)
+        if path is None and spec is not None and spec.has_location and spec.origin:
+            try:
+                open(spec.origin, "rb").close()
+            except PermissionError:
+                return None
+        return spec
+
+
 def install() -> None:
     """From here on `lecturelib` is the stand-in; the worker's own modules are already loaded and stay as they are."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "lecturelib"]:
         del sys.modules[name]
-    sys.meta_path.insert(0, _Finder())
+    finders = [_Readable if finder is importlib.machinery.PathFinder else finder for finder in sys.meta_path]
+    sys.meta_path[:] = [_Finder(), *finders]
     _without_workers(DataLoader)
 
 

@@ -16,7 +16,6 @@ import signal
 import socket
 import sys
 import types
-import warnings
 from typing import Any
 
 import torch
@@ -148,7 +147,6 @@ def serve(calls: socket.socket, namespace: dict[str, Any], most_bytes: int) -> N
 
 def answer(connection: socket.socket, namespace: dict[str, Any], most_bytes: int) -> None:
     """Make one call and send what came of it, together with the call's nonce."""
-    warnings.simplefilter("ignore")
     torch.set_num_threads(1)  # a fork has none of the threads that the notebook's process may have started
     wire.send(connection, wire.encode({"started": True}))
     header, buffers = wire.receive(connection, _REQUESTS)

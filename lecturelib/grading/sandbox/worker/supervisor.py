@@ -125,8 +125,10 @@ class Supervisor:
             self.watch()
             self.sweep()
         elif request["do"] == "end":
-            end_all(alone=self.alone)
-            self.alive = False
+            self.kill_all_but(set())
+            while self.alive:  # until it is known how it ended, which may have been before
+                time.sleep(0.001)
+                self.kill_all_but(set())
         if request["do"] not in ("call", "hold"):
             status["cpu_seconds"] = round(sum(map(processes.cpu_seconds, self.others())), 2)
         status |= {"alive": self.alive, "reason": self.reason, "clean": self.clean, "peak_mb": round(self.peak_mb, 1)}
