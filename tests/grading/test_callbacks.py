@@ -59,6 +59,16 @@ def test_references_take_a_module_of_theirs_in_the_students_state_and_return_its
     torch.testing.assert_close(back["value"][0], upstream.T @ x)
 
 
+def test_references_take_a_function_of_theirs_and_no_class_for_one():
+    references, x = References(), torch.randn(5, 3)
+    (double, _), (linear, _), (call, _) = (references.register(made) for made in (lambda x: 2 * x, nn.Linear, apply))
+    question = {"do": "call", "callable": call, "args": ({"reference function": double}, x), "kwargs": {}}
+    torch.testing.assert_close(references.answer(question)["answer"]["value"], 2 * x)
+    for number in (linear, 3, "0", None):
+        with pytest.raises(Malformed, match="function"):
+            references.answer({**question, "args": ({"reference function": number}, x)})
+
+
 @pytest.mark.parametrize("state", [{}, {"weight": torch.ones(3, 2)}, {"weight": None}, {"bias": torch.ones(2, 3)}, []])
 def test_references_refuse_a_module_whose_state_does_not_fit(state):
     references = References()

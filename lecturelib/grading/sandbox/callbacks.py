@@ -153,10 +153,15 @@ class References:
         args, kwargs = question.get("args"), question.get("kwargs")
         if not isinstance(args, tuple) or not isinstance(kwargs, dict) or not all(isinstance(k, str) for k in kwargs):
             raise Malformed("arguments that are not a tuple and a dict")
-        return self._with_modules(args), self._with_modules(kwargs)
+        return self._with_our_own(args), self._with_our_own(kwargs)
 
-    def _with_modules(self, value: Any) -> Any:
-        """The value, with our own module, in the student's state, wherever it names one that we built."""
+    def _with_our_own(self, value: Any) -> Any:
+        """The value, with our own function, or our own module in the student's state, wherever it names one."""
+        if isinstance(value, dict) and value.keys() == {"reference function"}:
+            function = _chosen(self._callables, value, "reference function")
+            if isinstance(function, type):
+                raise Malformed("an argument that is no function of ours")
+            return function
         if isinstance(value, dict) and value.keys() == {"reference object", "state"}:
             made, state = _chosen(self._objects, value, "reference object"), value["state"]
             if not isinstance(made, nn.Module) or not isinstance(state, dict):
@@ -172,9 +177,9 @@ class References:
                 setattr(owner, leaf, tensor)  # no parameter of its own, so that gradients reach the student's
             return module
         if isinstance(value, dict):
-            return {key: self._with_modules(item) for key, item in value.items()}
+            return {key: self._with_our_own(item) for key, item in value.items()}
         if isinstance(value, list | tuple):
-            return type(value)(self._with_modules(item) for item in value)
+            return type(value)(self._with_our_own(item) for item in value)
         return value
 
     def _keep(self, question: dict[str, Any], value: Any) -> dict[str, Any]:

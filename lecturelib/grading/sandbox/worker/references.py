@@ -3,7 +3,8 @@
 The reference's code never comes here: its arguments go out, its result comes in, and gradients take the same way back.
 A class that is a `torch.nn.Module` becomes a module with the reference's parameters, which the student's code can list,
 load and train like any other, and with PyTorch's own layers where the reference has them; only its `forward` is
-elsewhere. Given to another reference as an argument, it goes out as its number and its state.
+elsewhere. Given to another reference as an argument, it goes out as its number and its state, and a function as its
+number.
 """
 
 import socket
@@ -39,9 +40,7 @@ class Grader:
             return type("Reference", (ReferenceModule,), {"_grader": self, "_number": number})
         if kind == "class":
             return lambda *args, **kwargs: ReferenceObject(self, number, args, kwargs)
-        return lambda *args, **kwargs: differentiable(
-            self, {"do": "call", "callable": number, "args": args, "kwargs": kwargs}
-        )
+        return ReferenceFunction(self, number)
 
 
 _ERRORS: dict[str, type[Exception]] = {
@@ -51,7 +50,7 @@ _ERRORS: dict[str, type[Exception]] = {
 
 def differentiable(grader: Grader, question: dict[str, Any]) -> Any:
     """Ask, and connect the floating-point tensors of the answer to those of the question for autograd."""
-    question = _without_modules(question)
+    question = _as_numbers(question)
     inputs = [tensor for tensor in tensors(question) if tensor.requires_grad]
     if not inputs or not torch.is_grad_enabled():
         return grader.ask(question)["value"]
@@ -94,6 +93,17 @@ class _Across(torch.autograd.Function):
         question = {"do": "across", "graph": ctx.graph, "gradient": gradients[0].detach()}
         by_early = ctx.grader.ask(question)["value"]
         return None, None, gradients[0], -by_early, by_early  # the grader's way back goes through `early` already
+
+
+class ReferenceFunction:
+    """A function of the grader's: a reference, or what a test hands to the student's function to call."""
+
+    def __init__(self, grader: Grader, number: int) -> None:
+        self._grader, self._number = grader, number
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        question = {"do": "call", "callable": self._number, "args": args, "kwargs": kwargs}
+        return differentiable(self._grader, question)
 
 
 class ReferenceModule(nn.Module):
@@ -167,14 +177,16 @@ def _owner(module: nn.Module, dotted: str) -> tuple[nn.Module, str]:
     return module, leaf
 
 
-def _without_modules(value: Any) -> Any:
-    """The value, with the number and state of every module that is the grader's in its place."""
+def _as_numbers(value: Any) -> Any:
+    """The value, with the number of every function that is the grader's in its place, and a module's with its state."""
+    if isinstance(value, ReferenceFunction):
+        return {"reference function": value._number}
     if isinstance(value, ReferenceModule):
         return {"reference object": value._object, "state": value._all_state()}
     if isinstance(value, dict):
-        return {key: _without_modules(item) for key, item in value.items()}
+        return {key: _as_numbers(item) for key, item in value.items()}
     if type(value) in (list, tuple):
-        return type(value)(_without_modules(item) for item in value)
+        return type(value)(_as_numbers(item) for item in value)
     return value
 
 
