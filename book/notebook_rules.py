@@ -35,7 +35,6 @@ UNCONVERTED = (  # chapters whose pages do not have their form yet; this list on
     "05_attention_rnn",
     "08_attention_layer",
     "09_positions",
-    "12_language_models",
     "15_vision_transformers",
     "16_swin",
 )
