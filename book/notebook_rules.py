@@ -38,7 +38,6 @@ UNCONVERTED = (  # chapters whose pages do not have their form yet; this list on
     "10_transformer",
     "12_language_models",
     "15_vision_transformers",
-    "16_swin",
 )
 
 
