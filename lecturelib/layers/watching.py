@@ -10,7 +10,7 @@ from lecturelib.layers.attention import Attention
 
 @contextmanager
 def attention_weights(model: nn.Module) -> Iterator[dict[str, Tensor]]:
-    """Within the block, gather every attention layer's weights (B, H, Tq, Tk) under the layer's name, latest call last.
+    """Within the block, gather every attention layer's weights (B, H, Tq, Tk) under the layer's name, the latest last::
 
         with attention_weights(model) as seen:
             model(tokens)

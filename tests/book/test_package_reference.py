@@ -15,7 +15,7 @@ import reference  # noqa: E402
 
 BOOK = ROOT / "book"
 PACKAGE = Path(lecturelib.__file__).parent
-PRIVATE = {"cli", "recipes", "runs"}  # commands and data: nothing to import
+PRIVATE = {"cli", "machine", "recipes", "runs"}  # commands, data, what they need: nothing for a chapter to import
 ROOMS = sorted(path.parent.name for path in PACKAGE.glob("*/__init__.py") if path.parent.name not in PRIVATE)
 
 

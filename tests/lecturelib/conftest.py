@@ -3,6 +3,7 @@
 import importlib.util
 from pathlib import Path
 
+import pytest
 import torch
 
 
@@ -26,3 +27,9 @@ def prepare_torchvision() -> torch.library.Library | None:
 
 
 TORCHVISION = prepare_torchvision()
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> None:
+    """Every test of the package draws the same numbers, whichever ran before it."""
+    torch.manual_seed(0)

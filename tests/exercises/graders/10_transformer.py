@@ -1058,7 +1058,13 @@ def parallel_is_one_masked_call(submission, rng):
         assert_close(got, want, what=f"the outputs of {depth} block(s)")
 
 
-@rubric.test("stepwise", points=2, visible=True, hint="Step t reads x[:, : t + 1] and keeps the newest output.")
+@rubric.test(
+    "stepwise",
+    points=2,
+    visible=True,
+    hint="Step t reads x[:, : t + 1] and keeps the newest output.",
+    needs=("parallel_outputs",),
+)
 def stepwise_equals_parallel(submission, rng):
     for depth in (1, 3):
         stack, x, memory = Stack(rng, depth), draw(rng, 2, 5, 8), draw(rng, 2, 4, 8)
@@ -1094,6 +1100,7 @@ def influence_of_one_block(submission, rng):
     visible=False,
     topic="deeper stacks",
     hint="Two blocks with a window of two reach two places back.",
+    needs=("parallel_outputs",),
 )
 def influence_grows_with_depth(submission, rng):
     x, memory = draw(rng, 2, 6, 8), draw(rng, 2, 3, 8)

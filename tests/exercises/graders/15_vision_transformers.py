@@ -603,6 +603,13 @@ def prefix_lost(table, old, new, num_prefix=1):
     return stretched(table[num_prefix:], old, new)
 
 
+@rubric.mistake(
+    "interpolate_positions", "You keep one prefix row whatever is asked; `num_prefix` says how many there are."
+)
+def always_one_prefix(table, old, new, num_prefix=1):
+    return table if old == new else torch.cat([table[:1], stretched(table[1 : 1 + old[0] * old[1]], old, new)])
+
+
 @rubric.mistake("interpolate_positions", "The prefix has gone to the end; it stays in front.")
 def prefix_last(table, old, new, num_prefix=1):
     return torch.cat([stretched(table[num_prefix:], old, new), table[:num_prefix]])

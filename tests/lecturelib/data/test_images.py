@@ -4,7 +4,6 @@ import gzip
 import io
 import json
 import struct
-import tarfile
 
 import numpy as np
 import pytest
@@ -14,17 +13,9 @@ from PIL import Image
 from lecturelib.data import cifar10, digits, fashion_mnist, mnist
 from lecturelib.data.sets.images import read_idx
 
+from .packed import tarball
+
 RNG = np.random.default_rng(0)
-
-
-def tarball(files):
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        for path, data in files.items():
-            member = tarfile.TarInfo(path)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
-    return content.getvalue()
 
 
 def idx(array):

@@ -5,12 +5,13 @@ import hashlib
 import io
 import json
 import shutil
-import tarfile
 import zipfile
 
 import pytest
 
 from lecturelib.data import FetchError, fetch
+
+from .packed import tarball
 
 
 def wheel(name, files):
@@ -21,16 +22,6 @@ def wheel(name, files):
     with zipfile.ZipFile(content, "w") as archive:
         for path, data in files.items():
             archive.writestr(path, data)
-    return content.getvalue()
-
-
-def tarball(files):
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        for path, data in files.items():
-            member = tarfile.TarInfo(path)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
     return content.getvalue()
 
 

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import tarfile
 import zipfile
 from collections import Counter
 
@@ -26,22 +25,14 @@ from lecturelib.data import (
 from lecturelib.data.sets.greek_english import TAGS
 from lecturelib.data.store.archives import read_member
 
+from .packed import tarball
+
 
 def zipped(files):
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
         for path, data in files.items():
             archive.writestr(path, data)
-    return content.getvalue()
-
-
-def tarball(files):
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w:gz") as archive:
-        for path, data in files.items():
-            member = tarfile.TarInfo(path)
-            member.size = len(data)
-            archive.addfile(member, io.BytesIO(data))
     return content.getvalue()
 
 

@@ -26,11 +26,6 @@ BATCH, TARGET, SOURCE, HEADS, D_MODEL, D_FF = 3, 5, 7, 2, 12, 20
 ACTIVATIONS = {"relu": torch.relu, "gelu": F.gelu}
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def encoder_pair(wiring, activation, dropout=0.0):
     torch_layer = nn.TransformerEncoderLayer(
         D_MODEL, HEADS, D_FF, dropout, activation, batch_first=True, norm_first=wiring is PreNorm

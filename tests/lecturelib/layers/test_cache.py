@@ -11,11 +11,6 @@ LAYERS, BATCH, HEADS, HEAD_DIM = 2, 3, 4, 5
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def pairs(length, batch=BATCH):
     return [torch.randn(2, batch, HEADS, length, HEAD_DIM) for _ in range(LAYERS)]
 

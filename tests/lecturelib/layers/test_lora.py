@@ -11,11 +11,6 @@ from lecturelib.models.gpt import GPT, GPTConfig
 CONFIG = GPTConfig(vocab_size=17, max_len=9, d_model=12, num_heads=3, num_layers=2, dropout=0.0)
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def test_lora_linear_adds_the_scaled_product():
     linear = nn.Linear(5, 7)
     adapted = LoRALinear(linear, 2, alpha=6.0)

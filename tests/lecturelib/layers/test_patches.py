@@ -9,11 +9,6 @@ from lecturelib.layers.patches import PatchEmbedding, pad_to_patches
 from lecturelib.layers.positions.grid import GridPositions, interpolate_positions
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def test_patch_embedding_is_one_matrix_for_every_patch():
     embed, images = PatchEmbedding(3, 7, 4), torch.randn(2, 3, 8, 12)
     flat = images.unfold(2, 4, 4).unfold(3, 4, 4).permute(0, 2, 3, 1, 4, 5).flatten(3)  # (B, 2, 3, 3 · 4 · 4)

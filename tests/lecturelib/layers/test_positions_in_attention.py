@@ -17,11 +17,6 @@ PARTS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def test_rotary_positions_matches_roformer():
     roformer = pytest.importorskip("transformers.models.roformer.modeling_roformer")
     table = roformer.RoFormerSinusoidalPositionalEmbedding(LENGTH, HEAD_DIM)

@@ -10,11 +10,6 @@ from lecturelib.layers import MultiHeadAttention, RelativePositions, attention_w
 B, T, D, H = 2, 5, 12, 3
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 @pytest.fixture
 def pair():
     return nn.ModuleDict({"first": MultiHeadAttention(D, H), "second": MultiHeadAttention(D, H)})

@@ -15,11 +15,6 @@ from lecturelib.layers.windows import (
 )
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def test_partition_takes_windows_row_by_row_and_merge_puts_them_back():
     x = torch.arange(2 * 4 * 9 * 3).view(2, 4, 9, 3)
     windows = partition_windows(x, (2, 3))

@@ -15,11 +15,6 @@ SIZES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def reference(sizes):
     """A transformers model of these sizes, in evaluation, every parameter moved from its initial value."""
     transformers = pytest.importorskip("transformers")

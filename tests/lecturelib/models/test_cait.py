@@ -15,11 +15,6 @@ SIZES = [
 ]
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def reference(timm, sizes):
     """A timm model of these sizes, in evaluation, every parameter moved from its initial value."""
     model = timm.models.cait.Cait(

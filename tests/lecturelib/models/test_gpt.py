@@ -30,11 +30,6 @@ POSITIONS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def shaken(model):
     """The model in evaluation, every parameter moved, so that no bias is 0 and no norm is 1."""
     with torch.no_grad():

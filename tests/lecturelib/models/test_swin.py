@@ -12,6 +12,8 @@ from lecturelib.models import load
 from lecturelib.models.swin import SWIN_BASE, SWIN_LARGE, SWIN_SMALL, SWIN_TINY, Swin, SwinConfig
 from lecturelib.models.swin_v2 import SWIN_V2_TINY, CosineWindowBias, SwinV2, SwinV2Config, log_offsets
 
+from .parity import assert_same_gradients, moved
+
 SIZES = [
     {"image_size": 32, "patch_size": 2, "d_model": 6, "num_layers": (2, 2), "num_heads": (1, 2), "window": 4},
     {
@@ -37,22 +39,9 @@ KINDS = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 @pytest.fixture(params=list(KINDS))
 def kind(request):
     return request.param
-
-
-def moved(model):
-    """The model in evaluation, every parameter moved from its initial value."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    return model.eval()
 
 
 def ours_and_config(kind, sizes, **more):
@@ -91,18 +80,6 @@ def timm_model(timm, kind, sizes, **more):
         "mlp_ratio": sizes.get("mlp_ratio", 4.0),
     }
     return moved(getattr(getattr(timm.models, module), model)(**arguments | more))
-
-
-def assert_same_gradients(ours, theirs, load, images):
-    got, want = ours(images), theirs(images)
-    want = getattr(want, "logits", want)
-    assert_close(got, want, atol=1e-4, rtol=1e-4)
-    weight = torch.randn_like(got)
-    (got * weight).sum().backward()
-    (want * weight).sum().backward()
-    copy = load({name: parameter.grad for name, parameter in theirs.named_parameters()})
-    for (name, parameter), gradient in zip(ours.named_parameters(), copy.parameters(), strict=True):
-        assert_close(parameter.grad, gradient, atol=1e-4, rtol=2e-3, msg=lambda m, name=name: f"{name}: {m}")
 
 
 @pytest.mark.parametrize("sizes", SIZES)

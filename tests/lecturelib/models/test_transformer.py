@@ -21,11 +21,6 @@ BATCH, SOURCE, TARGET = 4, 7, 5
 LENGTHS = torch.tensor([7, 3, 1, 5])
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def build(wiring="post_norm", positions=None):
     """A small model in evaluation, every parameter moved from its initial value."""
     model = Transformer(TransformerConfig(**SMALL, wiring=wiring), positions=positions)

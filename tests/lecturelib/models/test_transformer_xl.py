@@ -21,11 +21,6 @@ from lecturelib.models.transformer_xl import (
 SMALL = {"vocab_size": 17, "d_model": 12, "num_heads": 3, "num_layers": 2, "d_ff": 20, "memory_len": 6, "dropout": 0.0}
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def build(**change):
     """A small model in evaluation, every parameter moved from its initial value."""
     model = TransformerXL(TransformerXLConfig(**{**SMALL, **change}))

@@ -18,11 +18,6 @@ from lecturelib.models.resnet import (
 from lecturelib.models.volo import OutlookAttention, Outlooker
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def moved(model):
     with torch.no_grad():
         for parameter in model.parameters():

@@ -18,6 +18,8 @@ from lecturelib.models.deit import (
 )
 from lecturelib.models.vit import VIT_BASE, VIT_HUGE, VIT_LARGE, VIT_SMALL, VIT_TINY, ViT, ViTConfig
 
+from .parity import assert_same_gradients, moved
+
 SIZES = [
     {
         "image_size": 12,
@@ -40,19 +42,6 @@ SIZES = [
         "d_ff": 31,
     },
 ]
-
-
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
-def moved(model):
-    """The model in evaluation, every parameter moved from its initial value."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.add_(0.2 * torch.randn_like(parameter))
-    return model.eval()
 
 
 def images(sizes, *size, batch=2):
@@ -89,20 +78,6 @@ def timm_model(timm, name, sizes):
             mlp_ratio=sizes["d_ff"] / sizes["d_model"],
         )
     )
-
-
-def assert_same_gradients(ours, theirs, load, inputs):
-    """A random linear function of the logits has the same gradient by every parameter."""
-    got, want = ours(inputs), theirs(inputs)
-    want = getattr(want, "logits", want)
-    assert_close(got, want, atol=1e-5, rtol=1e-4)
-    weight = torch.randn_like(got)
-    (got * weight).sum().backward()
-    (want * weight).sum().backward()
-    copy = load({name: parameter.grad for name, parameter in theirs.named_parameters()})
-    for (name, parameter), gradient in zip(ours.named_parameters(), copy.parameters(), strict=True):
-        assert_close(parameter.grad, gradient, atol=1e-4, rtol=1e-3, msg=lambda m, name=name: f"{name}: {m}")
-    assert all(parameter.grad.any() for parameter in ours.parameters())
 
 
 @pytest.mark.parametrize("sizes", SIZES)

@@ -27,11 +27,6 @@ VISION = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 @pytest.fixture(params=list(VISION))
 def vision(request):
     return VISION[request.param]
