@@ -208,7 +208,7 @@ def prose_problems(text: str, name: str, is_chapter: bool = True) -> Iterator[st
             known = next(iter(BOOK.glob(f"{number:02}_*.ipynb")), Path("lecture_map.md")).name
             if link["target"].split("#")[0] != known:
                 yield f"{name}: [{link['text']}] leads to {link['target']}, not to {known}"
-    plain = LINK.sub("", text)
+    plain = re.sub(r"<a\b.*?</a>", "", LINK.sub("", text), flags=re.DOTALL)
     for mention in CHAPTER.finditer(plain):
         yield f"{name}: “{mention.group()}” is not a link: [chapter 8](08_attention_layer.ipynb)"
     for pattern, rule in NOTATION.items():
