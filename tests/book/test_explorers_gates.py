@@ -64,7 +64,7 @@ def test_gate_explorer_colours_the_text_by_what_is_shown(open_page, trace):
     for name, values in (
         ("forget f", trace.gates["forget"][0, :, 1]),
         ("candidate g", trace.gates["candidate"][0, :, 1]),
-        ("memory c", torch.stack([state[1][0, 1] for state in trace.states[1:]])),
+        ("memory C", torch.stack([state[1][0, 1] for state in trace.states[1:]])),
     ):
         page.get_by_role("radio", name=name).click()
         titles = letters.evaluate_all("all => all.map(one => one.title)")

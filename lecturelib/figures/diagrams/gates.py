@@ -51,7 +51,7 @@ def lstm_diagram(cell: LSTM | None = None, gate: str | None = None) -> Diagram:
         note = Note(words, width=340 if narrow else 250, size=13)
         return beside([Free(346, 296, pen), note], narrow=narrow, gap=14 if narrow else 36, align="middle")
 
-    alt = """One step of an LSTM. The memory c runs along the top: it is multiplied by the forget gate f, and the
+    alt = """One step of an LSTM. The memory C runs along the top: it is multiplied by the forget gate f, and the
     candidate g, multiplied by the input gate i, is added. The new state h is the tanh of the memory times the output
     gate o. All four are computed from the input x and the last state h."""
     if gate:
@@ -66,9 +66,9 @@ def _draw_lstm(canvas: Canvas, x: float, y: float, gate: str | None, step: dict[
     def state(left: float, top: float, text: str, *gates: str) -> Rect:
         return canvas.box(Rect(x + left, y + top, 40, 34), text, "state", faint=faint(*gates))
 
-    old_c = state(0, 5, "c_{t-1}", "forget")
+    old_c = state(0, 5, "C_{t-1}", "forget")
     new_c = canvas.box(
-        Rect(x + 312, y + 5, 34, 34), "c_t", "state", faint=faint("forget", "input", "candidate", "output")
+        Rect(x + 312, y + 5, 34, 34), "C_t", "state", faint=faint("forget", "input", "candidate", "output")
     )
     old_h = state(0, 196, "h_{t-1}", *LSTM_WORDS)
     new_h = canvas.box(Rect(x + 312, y + 196, 34, 34), "h_t", "state", faint=faint("output"))

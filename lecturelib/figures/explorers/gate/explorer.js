@@ -71,9 +71,9 @@ function draw() {
   gates.set(here.slice(0, 3), { caption: "Unit " + (unit + 1) + " at " + name });
   const n = function (value) { return kit.number(value).replace("-", "−"); };
   const rows = [
-    ["memory", "f · c + i · g = " + n(here[FORGET]) + " · " + n(old) + " + " + n(here[INPUT]) + " · " +
+    ["memory", "f · C + i · g = " + n(here[FORGET]) + " · " + n(old) + " + " + n(here[INPUT]) + " · " +
       n(here[CANDIDATE]) + " = " + n(here[MEMORY])],
-    ["hidden", "o · tanh(c) = " + n(here[OUTPUT]) + " · " + n(Math.tanh(here[MEMORY])) + " = " + n(here[HIDDEN])],
+    ["hidden", "o · tanh(C) = " + n(here[OUTPUT]) + " · " + n(Math.tanh(here[MEMORY])) + " = " + n(here[HIDDEN])],
   ];
   sums.replaceChildren(...rows.flatMap(function ([what, sum]) {
     return [kit.element("dt", {}, what), kit.element("dd", {}, sum)];

@@ -7,7 +7,7 @@ import numpy as np
 from lecturelib.figures.explorers.explorer import Explorer, pack
 from lecturelib.layers.recurrent import Trace
 
-SHOWN = ("forget f", "input i", "output o", "candidate g", "memory c", "hidden h")
+SHOWN = ("forget f", "input i", "output o", "candidate g", "memory C", "hidden h")
 VISIBLE = {" ": "␣", "\n": "⏎", "\t": "⇥"}
 
 
