@@ -27,7 +27,7 @@ rubric.exercise(
     defines=("depth_rates", "residual", "expected_depth"),
 )
 rubric.exercise(
-    "positions", title="Positions for another resolution", minutes=35, difficulty=4, defines=("interpolate_positions",)
+    "positions", title="Positions for another resolution", minutes=20, difficulty=3, defines=("interpolate_positions",)
 )
 
 
