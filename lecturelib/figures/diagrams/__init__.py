@@ -7,6 +7,7 @@ from lecturelib.figures.diagrams.language_models import gpt_bert_diagram
 from lecturelib.figures.diagrams.recurrent import bidirectional_diagram, bptt_diagram, rnn_diagram
 from lecturelib.figures.diagrams.seq2seq import bahdanau_diagram, encoder_decoder_diagram
 from lecturelib.figures.diagrams.sequence import chain_rule_diagram
+from lecturelib.figures.diagrams.tasks import task_kinds_diagram
 from lecturelib.figures.diagrams.transformer import (
     block_diagram,
     block_wirings_diagram,
@@ -44,6 +45,7 @@ __all__ = [
     "rnn_diagram",
     "swin_diagram",
     "swin_pair_diagram",
+    "task_kinds_diagram",
     "transformer_diagram",
     "vit_diagram",
 ]

@@ -1,6 +1,7 @@
 import itertools
 import math
 from collections import Counter, defaultdict
+from fractions import Fraction
 
 import torch
 
@@ -338,7 +339,7 @@ def unseen_share(train, held_out, n):
     return sum(gram not in seen for gram in met) / len(met)
 
 
-# right cells: zip and sets
+# right cells: zip and sets, and a fraction
 def cell_counts(tokens, n, vocab_size):
     grams = list(zip(*[tokens[i:] for i in range(n)]))
     seen, again = set(), set()
@@ -350,7 +351,7 @@ def cell_counts(tokens, n, vocab_size):
 def unseen_share(train, held_out, n):
     known = set(zip(*[train[i:] for i in range(n)]))
     asked = list(zip(*[held_out[i:] for i in range(n)]))
-    return 1 - sum(1 for gram in asked if gram in known) / len(asked)
+    return 1 - Fraction(sum(1 for gram in asked if gram in known), len(asked))
 
 
 # right cells: tensors and unique

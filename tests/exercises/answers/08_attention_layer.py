@@ -483,6 +483,15 @@ def symmetry(layer, x):
     return "equivariant" if before.dim() == 3 and (after - before[:, swap]).abs().max() < 1e-4 else "neither"
 
 
+# wrong equivariance: asks for equivariance first
+# hint: is to be called invariant
+def symmetry(layer, x):
+    before, orders = layer(x), [list(order) for order in itertools.permutations(range(x.shape[1]))]
+    if before.dim() == 3 and all(equivariance_gap(layer, x, order) < 1e-4 for order in orders):
+        return "equivariant"
+    return "invariant" if all(torch.allclose(layer(x[:, o]), before, atol=1e-4) for o in orders) else "neither"
+
+
 # right equivariance: swaps of neighbours
 def symmetry(layer, x):
     T = x.shape[1]

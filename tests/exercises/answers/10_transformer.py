@@ -322,6 +322,13 @@ def smoothed_loss(logits, targets, smoothing, pad):
     return -(q * logits.log_softmax(-1))[..., keep].sum(-1)[targets != pad].mean()
 
 
+# wrong smoothing: a loss that is a plain number
+# hint: no gradient flows through a number
+def smoothed_loss(logits, targets, smoothing, pad):
+    loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=pad, label_smoothing=smoothing)
+    return loss.item()
+
+
 # right smoothing: PyTorch's own
 def smoothed_loss(logits, targets, smoothing, pad):
     return F.cross_entropy(
@@ -725,6 +732,12 @@ def stepwise_outputs(block, x, memory):
         rows.append(block(seen, memory, torch.ones(t, t).tril().bool())[:, -1:])
         seen = torch.cat([seen, rows[-1]], dim=1)
     return torch.cat(rows, dim=1)
+
+
+# wrong stepwise: word by word is all at once
+# hint: leave the future to its mask
+def stepwise_outputs(block, x, memory):
+    return parallel_outputs(block, x, memory)
 
 
 # wrong stepwise: the prefix has no mask

@@ -376,7 +376,7 @@ def depth_rates(last, num_layers):
 
 
 # wrong depth: one layer breaks it
-# hint: the gradient of a branch that was left out
+# hint: division by zero
 def depth_rates(last, num_layers):
     return [last * layer / (num_layers - 1) for layer in range(num_layers)]
 
@@ -546,7 +546,7 @@ def interpolate_positions(table, old, new, num_prefix=1):
 
 
 # wrong positions: one prefix token, whatever is asked
-# hint: Two prefix tokens, or none
+# hint: You keep one prefix row
 def interpolate_positions(table, old, new, num_prefix=1):
     if tuple(old) == tuple(new):
         return table

@@ -168,7 +168,9 @@ def targets_are_shifted(submission, rng):
 def loss_is_the_mean_over_real_tokens(submission, rng):
     _, target_out, mask = shift_targets(draw_targets(rng, (2, 5, 1)), BOS, EOS, PAD)
     logits = 3 * draw(rng, 3, 6, 9)
-    got, want = submission.teacher_forced_loss(logits, target_out, mask), teacher_forced_loss(logits, target_out, mask)
+    got, want = (
+        source.teacher_forced_loss.gradients(logits, target_out, mask) for source in (submission, rubric.solution)
+    )
     assert_close(got, want, what="the loss")
 
 

@@ -590,6 +590,15 @@ def never_invariant(layer, x):
     return "neither" if answer == "invariant" else answer
 
 
+@rubric.mistake(
+    "symmetry",
+    "A layer that gives every token the same output is both, and is to be called invariant: look for that first.",
+)
+def equivariant_first(layer, x):
+    same = layer(x).dim() == 3 and (layer(x) - layer(x)[:, :1]).abs().max() < 1e-4
+    return "equivariant" if same and symmetry(layer, x) == "invariant" else symmetry(layer, x)
+
+
 @rubric.given
 class Layers:
     """Layers to classify, with random weights, for inputs (B, T, 6); those with positions take up to four tokens."""
@@ -612,6 +621,9 @@ class Layers:
     def pooled(self, x):
         return self.self_attention(x).mean(dim=1)
 
+    def shared(self, x):
+        return self.pooled(x)[:, None].expand_as(x)  # the same for every token: invariant and equivariant
+
     def mirrored(self, x):
         positions = self.positions[:, : x.shape[1]]
         return self.self_attention(x + positions + positions.flip(1))
@@ -628,6 +640,7 @@ ANSWERS = {
     "causal": "neither",
     "positioned": "neither",
     "pooled": "invariant",
+    "shared": "invariant",
     "mirrored": "neither",
     "paired": "neither",
     "convolved": "neither",
@@ -662,7 +675,7 @@ def gap_of_self_attention_is_rounding(submission, rng):
 )
 def symmetry_of_the_plain_layers(submission, rng):
     zoo, x = Layers(rng), draw(rng, 2, 3, 6)  # three tokens: six orders, so that trying all of them is quick
-    for name in ("self_attention", "positioned", "pooled", "mirrored"):
+    for name in ("self_attention", "positioned", "pooled", "mirrored", "shared"):
         got = submission.symmetry(getattr(zoo, name), x)
         assert_close(got, ANSWERS[name], what=f"symmetry of {name.replace('_', ' ')}")
 

@@ -395,7 +395,8 @@ def batch_with_padding(rng, lengths, vocab_size, pad):
 def loss_is_smoothed(submission, rng):
     logits, targets = batch_with_padding(rng, [6, 6, 6], 7, pad=0)
     for smoothing in (0.1, 0.3, 0.0):
-        got, want = (f(logits, targets, smoothing, 0) for f in (submission.smoothed_loss, smoothed_loss))
+        losses = submission.smoothed_loss, rubric.solution.smoothed_loss
+        got, want = (loss.gradients(logits, targets, smoothing, 0) for loss in losses)
         assert_close(got, want, what=f"the loss with ε = {smoothing}")
 
 
@@ -955,6 +956,14 @@ def reads_its_own_outputs(block, x, memory):
     return prefix[:, 1:]
 
 
+@rubric.mistake(
+    "stepwise_outputs",
+    "You give the block all of x and leave the future to its mask. Make T calls: call t gets x[:, : t + 1] alone.",
+)
+def all_at_once(block, x, memory):
+    return parallel_outputs(block, x, memory)
+
+
 @rubric.mistake("attention_step", "The new token must see itself: append its key and value before you attend.")
 def appends_too_late(query, key, value, cache):
     _, after = attention_step(query, key, value, cache)
@@ -1041,6 +1050,9 @@ class Stack:
             x = x + (self.norm(x) @ out).tanh()
         return x
 
+    def unmasked(self, x, memory, mask=None, memory_mask=None):
+        return self.run(x, memory, None, memory_mask)
+
     def norm(self, x):
         return F.layer_norm(x, x.shape[-1:])
 
@@ -1058,12 +1070,20 @@ def parallel_is_one_masked_call(submission, rng):
         assert_close(got, want, what=f"the outputs of {depth} block(s)")
 
 
-@rubric.test("stepwise", points=2, visible=True, hint="Step t reads x[:, : t + 1] and keeps the newest output.")
+@rubric.test(
+    "stepwise",
+    points=2,
+    visible=True,
+    hint="Step t reads x[:, : t + 1] and keeps the newest output.",
+    needs=("parallel_outputs",),
+)
 def stepwise_equals_parallel(submission, rng):
     for depth in (1, 3):
         stack, x, memory = Stack(rng, depth), draw(rng, 2, 5, 8), draw(rng, 2, 4, 8)
         got, want = submission.stepwise_outputs(stack.run, x, memory), parallel_outputs(stack.run, x, memory)
         assert_close(got, want, what=f"word by word, {depth} block(s)", atol=1e-4)
+    got, want = (f(stack.unmasked, x, memory) for f in (submission.stepwise_outputs, stepwise_outputs))
+    assert_close(got, want, what="word by word, through blocks that ignore their mask", atol=1e-4)
 
 
 @rubric.test(
@@ -1094,6 +1114,7 @@ def influence_of_one_block(submission, rng):
     visible=False,
     topic="deeper stacks",
     hint="Two blocks with a window of two reach two places back.",
+    needs=("parallel_outputs",),
 )
 def influence_grows_with_depth(submission, rng):
     x, memory = draw(rng, 2, 6, 8), draw(rng, 2, 3, 8)

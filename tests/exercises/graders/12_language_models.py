@@ -426,7 +426,8 @@ def gpt_gives_the_logits_of_every_next_token(submission, rng):
 @rubric.test("gpt", points=1, visible=True, hint="−log p(token t + 1 | tokens up to t), averaged.")
 def loss_is_shifted_by_one(submission, rng):
     model, tokens = Teller(rng), draw_ids(rng, 0, 7, 3, 6)
-    got, want = (f(model, tokens) for f in (submission.language_model_loss, language_model_loss))
+    losses = submission.language_model_loss, rubric.solution.language_model_loss
+    got, want = (loss.gradients(model, tokens) for loss in losses)
     assert_close(got, want, what="the loss")
 
 

@@ -27,7 +27,7 @@ rubric.exercise(
     defines=("depth_rates", "residual", "expected_depth"),
 )
 rubric.exercise(
-    "positions", title="Positions for another resolution", minutes=35, difficulty=4, defines=("interpolate_positions",)
+    "positions", title="Positions for another resolution", minutes=20, difficulty=3, defines=("interpolate_positions",)
 )
 
 
@@ -601,6 +601,13 @@ def aligned_corners(table, old, new, num_prefix=1):
 )
 def prefix_lost(table, old, new, num_prefix=1):
     return stretched(table[num_prefix:], old, new)
+
+
+@rubric.mistake(
+    "interpolate_positions", "You keep one prefix row whatever is asked; `num_prefix` says how many there are."
+)
+def always_one_prefix(table, old, new, num_prefix=1):
+    return table if old == new else torch.cat([table[:1], stretched(table[1 : 1 + old[0] * old[1]], old, new)])
 
 
 @rubric.mistake("interpolate_positions", "The prefix has gone to the end; it stays in front.")

@@ -15,6 +15,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -302,6 +303,8 @@ def plain(value: Any, take: int | None = None, depth: int = 0) -> Any:
         return float.__add__(value, 0.0)
     if isinstance(value, str):
         return str.__str__(value)[:]
+    if kind is Fraction:
+        return value.numerator / value.denominator
     if isinstance(value, dict):
         return {
             plain(key, depth=depth + 1): plain(item, depth=depth + 1)
