@@ -108,7 +108,7 @@ class ResPostNorm(Wiring):
     """Normalise what the sublayer says before it is added, so that the stream grows slowly: x + norm(f(x)).
 
     Paper: Liu et al. 2022 [liu2022swin], Section 3.2.
-    Differs: nothing.
+    Differs: the gain of the norm starts at 1; the authors' code starts it at 0, so that a fresh block adds nothing.
     """
 
     def join(self, x: Tensor, out: Tensor) -> Tensor:
