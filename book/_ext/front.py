@@ -80,14 +80,27 @@ def exercises_of(path: Path) -> int:
     return sum(bool(re.match(r"## Exercise \d", source_of(cell))) for cell in cells_of(path))
 
 
+def is_wide(svg: str) -> bool:
+    """Whether a drawing has the shape of a card's thumbnail rather than of a column or a ribbon."""
+    size = re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"', svg)
+    return size is not None and 1.1 <= float(size.group(1)) / float(size.group(2)) <= 4
+
+
 def thumbnail(cells: list[dict[str, Any]]) -> str:
-    """A figure of the chapter, small and for the eye alone."""
-    drawings = [svg for page in shown_html(cells) for svg in FIGURE.findall(page) if "for-phone" not in svg[:300]]
-    fitting = [svg for svg in drawings if len(svg) <= LARGEST_THUMBNAIL]
-    if not fitting:
+    """A figure of the chapter, small and for the eye alone; a diagram brings the rules that it is drawn by."""
+    found = []
+    for page in shown_html(cells):
+        rules = "".join(re.findall(r"<style>(?=\.lecturelib-diagram).*?</style>", page, flags=re.DOTALL))
+        for svg in FIGURE.findall(page):
+            if "for-phone" not in svg[:300] and len(svg) <= LARGEST_THUMBNAIL:
+                found.append((svg, rules))
+    if not found:
         return ""
-    svg = re.sub(r'\s(role|aria-label|id|class)="[^"]*"', "", fitting[0].split(">", 1)[0]) + ' aria-hidden="true">'
-    return svg + re.sub(r"<title>.*?</title>|<desc>.*?</desc>", "", fitting[0].split(">", 1)[1], flags=re.DOTALL)
+    svg, rules = next((one for one in found if is_wide(one[0])), found[0])
+    head, body = svg.split(">", 1)
+    head = re.sub(r'\s(role|aria-label|id|class)="[^"]*"', "", head) + ' aria-hidden="true">'
+    body = re.sub(r"<title>.*?</title>|<desc>.*?</desc>", "", body, flags=re.DOTALL)
+    return f'<span class="lecturelib-diagram">{head}{body}</span>{rules}' if rules else head + body
 
 
 def card(book: Path, page: str, line: str) -> str:

@@ -51,6 +51,18 @@ def test_card_has_number_title_line_minutes_exercises_and_a_figure(front, tmp_pa
     assert "aria-label" not in card
 
 
+def test_thumbnail_is_wide_and_keeps_the_rules_of_a_diagram(front):
+    tall = '<svg viewBox="0 0 10 30"><path d="M1 1"/></svg>'
+    wide = '<svg viewBox="0 0 30 10"><path class="wire" d="M2 2"/></svg>'
+    rules = "<style>.lecturelib-diagram .wire{fill:none}</style>"
+    shown = front.thumbnail([code("draw()", html=tall), code("draw()", html=wide + rules)])
+    assert "M2 2" in shown
+    assert "M1 1" not in shown
+    assert shown.startswith('<span class="lecturelib-diagram">')
+    assert shown.endswith(rules)
+    assert "M1 1" in front.thumbnail([code("draw()", html=tall)])
+
+
 def test_folded_code_takes_no_reading_time(front):
     long = "x = 1\n" * 600
     assert front.minutes_of([code(long, "hide-input")]) == 0
