@@ -254,12 +254,11 @@ def test_search_finds_a_phrase(transport: str, visit: Visitor) -> None:
     assert seen.foreign == []
 
 
-def test_front_page_fits_one_screen(visit: Visitor) -> None:
+def test_front_page_shows_where_to_begin_and_an_explorer_at_once(visit: Visitor) -> None:
     page = visit("intro.html").page
-    bottom = page.evaluate(
-        "Math.max(...[...document.querySelectorAll('article p')].map(p => p.getBoundingClientRect().bottom))"
-    )
-    assert bottom <= 844
+    bottom = page.evaluate("document.querySelector('article .paths').getBoundingClientRect().bottom")
+    top = page.evaluate("document.querySelector('article .lecturelib-explorer').getBoundingClientRect().top")
+    assert 0 < bottom < top < 500
 
 
 @pytest.mark.parametrize("transport", ["http", "file"])
