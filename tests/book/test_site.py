@@ -190,7 +190,7 @@ def test_page_introduces_itself(name: str, site: Path, soup: Souper) -> None:
     assert 40 <= len(str(description["content"])) <= 200
     icons = [str(link["href"]) for link in page.select("link[rel~=icon]")]
     assert {Path(icon).suffix for icon in icons} == {".svg", ".png"}
-    assert all((site / icon).is_file() for icon in icons)
+    assert all(((site / name).parent / icon).is_file() for icon in icons)
     assert page.html is not None
     assert page.html["lang"] == "en"
     assert len(page.select("article h1")) == (name != "search")
@@ -224,7 +224,8 @@ def test_page_has_no_dead_local_link(name: str, site: Path, soup: Souper) -> Non
         address = urlsplit(str(link["href"]))
         if address.scheme or address.netloc:
             continue
-        target = site / unquote(address.path) if address.path else site / f"{name}.html"
+        here = site / f"{name}.html"
+        target = (here.parent / unquote(address.path)).resolve() if address.path else here
         aimed = unquote(address.fragment) if target.suffix == ".html" else ""
         if not target.is_file() or (aimed and aimed not in anchors(target)):
             dead.append(link["href"])
