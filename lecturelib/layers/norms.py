@@ -72,7 +72,7 @@ class PowerNorm(nn.Module):
             power = found if self.steps < self.warmup else self.power.clone()
             self.power.lerp_(found, 1 - keep)
             self.steps += 1
-        scaled: Tensor = _Divide.apply(x, (power + self.eps).sqrt(), self.nu, self.alpha)  # type: ignore[no-untyped-call]
+        scaled: Tensor = _Divide.apply(x, (power + self.eps).sqrt(), self.nu, self.alpha)
         return scaled * self.weight + self.bias
 
     def extra_repr(self) -> str:
@@ -90,7 +90,7 @@ class _Divide(torch.autograd.Function):
         return scaled
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         scaled, root = ctx.saved_tensors
         nu, alpha = ctx.nu, ctx.alpha
         out = (gradient - nu * scaled) / root

@@ -1,6 +1,7 @@
 """RAdam against torch's and LAMB against timm's, and what is special about each."""
 
 import copy
+import itertools
 
 import pytest
 import torch
@@ -70,7 +71,7 @@ def test_rectification_waits_then_rises_to_one():
     assert factors[:5] == [None] * 5
     rising = factors[5:]
     assert None not in rising
-    assert all(one < next_one for one, next_one in zip(rising[:5000], rising[1:5001], strict=True))
+    assert all(one < after for one, after in itertools.pairwise(rising[:5000]))
     assert rising[-1] == pytest.approx(1.0, abs=1e-3)
 
 
