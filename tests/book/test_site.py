@@ -160,11 +160,11 @@ def test_page_fits_a_phone(name: str, visit: Visitor) -> None:
     seen = visit(f"{name}.html", scheme="dark", width=390)
     assert seen.console == []
     too_wide = seen.page.evaluate(
-        """() => document.documentElement.scrollWidth <= 392 ? [] :
+        """() => document.documentElement.scrollWidth <= 390 ? [] :
             [...document.querySelectorAll("article *")].filter((e) => e.getBoundingClientRect().right > 391)
             .slice(0, 5).map((e) => e.outerHTML.slice(0, 120))"""
     )
-    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 392, too_wide
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390, too_wide
 
 
 @pytest.mark.parametrize("name", [name for name in PAGES if (BOOK / f"{name}.ipynb").exists()])
