@@ -16,6 +16,7 @@ from lecturelib.data.augment.frequencies import high_frequency_adversary, split_
 from lecturelib.data.augment.mixing import ImageBatch, cutmix, mixup, mixup_or_cutmix, smooth_labels
 from lecturelib.data.augment.rand_augment import rand_augment
 from lecturelib.data.augment.simple import random_crop, random_erasing, random_flip, repeated_indices
+from lecturelib.data.sets.animals import AnimalScene, draw_animals, render_animals
 from lecturelib.data.sets.dates import date_pair, date_pairs, dates
 from lecturelib.data.sets.emoji import Emoji, emoji
 from lecturelib.data.sets.graphs import CitationGraph, cora
@@ -25,6 +26,15 @@ from lecturelib.data.sets.multi30k import multi30k
 from lecturelib.data.sets.pairs import Pair
 from lecturelib.data.sets.pronunciation import pronunciations
 from lecturelib.data.sets.reviews import Review, long_reviews, movie_reviews
+from lecturelib.data.sets.scenes import (
+    Scene,
+    Thing,
+    caption_scene,
+    describes,
+    draw_scenes,
+    read_caption,
+    render_scenes,
+)
 from lecturelib.data.sets.sequences import SequenceBatch, copying, looking_up, remembering
 from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
@@ -59,6 +69,7 @@ def load(name: str) -> Any:
 __all__ = [
     "DATA_SETS",
     "LOADERS",
+    "AnimalScene",
     "Archive",
     "CitationGraph",
     "DataSet",
@@ -68,12 +79,15 @@ __all__ = [
     "Images",
     "Pair",
     "Review",
+    "Scene",
     "SentenceBatch",
     "SequenceBatch",
     "ShapeBatch",
     "Splits",
+    "Thing",
     "UnknownDataSetError",
     "Verse",
+    "caption_scene",
     "cifar10",
     "copying",
     "cora",
@@ -81,7 +95,10 @@ __all__ = [
     "date_pair",
     "date_pairs",
     "dates",
+    "describes",
     "digits",
+    "draw_animals",
+    "draw_scenes",
     "emoji",
     "fashion_mnist",
     "fetch",
@@ -104,8 +121,11 @@ __all__ = [
     "random_crop",
     "random_erasing",
     "random_flip",
+    "read_caption",
     "reference_sentences",
     "remembering",
+    "render_animals",
+    "render_scenes",
     "repeated_indices",
     "shakespeare",
     "shakespeare_works",

@@ -5,7 +5,14 @@ from lecturelib.training.config import TrainConfig
 from lecturelib.training.devices import choose_device, to_device
 from lecturelib.training.history import History, read_history
 from lecturelib.training.loop import NonFiniteError, train
-from lecturelib.training.losses import class_loss, masked_loss, next_token_loss, target_loss
+from lecturelib.training.losses import (
+    caption_loss,
+    class_loss,
+    masked_loss,
+    next_token_loss,
+    reinforce_loss,
+    target_loss,
+)
 from lecturelib.training.runs import Run, find_run, read_run, save_run, shipped_run
 from lecturelib.training.schedules import Constant, Cosine, Linear, Noam
 from lecturelib.training.stream import seed_everything
@@ -20,6 +27,7 @@ __all__ = [
     "NonFiniteError",
     "Run",
     "TrainConfig",
+    "caption_loss",
     "choose_device",
     "class_loss",
     "find_run",
@@ -28,6 +36,7 @@ __all__ = [
     "next_token_loss",
     "read_history",
     "read_run",
+    "reinforce_loss",
     "save_run",
     "seed_everything",
     "shipped_run",
