@@ -28,8 +28,8 @@ class ConvEncoderConfig:
 
     @property
     def d_model(self) -> int:
-        """The width of the vector of a region."""
-        return self.widths[-1]
+        """The width of the vector of a region: its channels and its place."""
+        return self.widths[-1] + 2
 
     @property
     def stride(self) -> int:
@@ -45,8 +45,8 @@ class ConvEncoder(nn.Module):
 
     Paper: Simonyan & Zisserman 2015 [simonyan2015very]; `VGG19` up to its last convolution, 14 × 14 vectors of width
     512 for 224 pixels, is what Xu et al. 2015 [xu2015show] look at.
-    Differs: batch norm after every convolution. Two more channels give each pixel's place, from −1 to 1, as Liu et al.
-    2018 [liu2018intriguing] do: a shallow network sees too little of the border to know where it is.
+    Differs: two more numbers in each vector say where its region lies, down and across, from −1 to 1, as Liu et al.
+    2018 [liu2018intriguing] append them: a shallow network sees too little of the border to know.
 
     Shapes: images (B, channels, height, width) -> (B, N, D) with N = height / stride · width / stride
     """
@@ -54,28 +54,31 @@ class ConvEncoder(nn.Module):
     def __init__(self, config: ConvEncoderConfig) -> None:
         super().__init__()
         self.config = config
-        d_in = config.num_channels + 2
+        d_in = config.num_channels
         stages: list[nn.Module] = []
         for width, layers in zip(config.widths, config.layers, strict=True):
             parts: list[nn.Module] = []
             for _ in range(layers):
-                parts += [nn.Conv2d(d_in, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU()]
+                parts += [nn.Conv2d(d_in, width, 3, padding=1), nn.ReLU()]
                 d_in = width
             stages.append(nn.Sequential(*parts))
         self.stages = nn.ModuleList(stages)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight)
 
     def forward(self, images: Tensor) -> Tensor:
         """A vector for every region."""
         check_images(images, self.config.num_channels)
         check_divisible((images.shape[2], images.shape[3]), self.config.stride)
-        x = torch.cat([images, _places(images)], dim=1)  # (B, channels + 2, height, width)
+        x = images
         for number, stage in enumerate(self.stages):
             x = stage(x if number == 0 else F.max_pool2d(x, 2))
-        return x.flatten(2).transpose(1, 2)  # (B, N, D)
+        return torch.cat([x, _places(x)], dim=1).flatten(2).transpose(1, 2)  # (B, N, D)
 
 
-def _places(images: Tensor) -> Tensor:
-    """How far down and how far across each pixel lies, from −1 to 1: (B, 2, height, width)."""
-    batch, _, height, width = images.shape
-    down, across = (torch.linspace(-1, 1, side, device=images.device, dtype=images.dtype) for side in (height, width))
+def _places(x: Tensor) -> Tensor:
+    """How far down and how far across each region lies, from −1 to 1: (B, 2, rows, columns)."""
+    batch, _, height, width = x.shape
+    down, across = (torch.linspace(-1, 1, side, device=x.device, dtype=x.dtype) for side in (height, width))
     return torch.stack(torch.meshgrid(down, across, indexing="ij")).expand(batch, 2, height, width)

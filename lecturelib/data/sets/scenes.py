@@ -20,7 +20,7 @@ from torch import Tensor
 
 SIDE = 32  # pixels
 LATTICE = 4  # things lie near the points of a 4 × 4 lattice, so they never touch
-MOST_THINGS = 6
+MOST_THINGS = 5
 COLOURS = {
     "red": (0.90, 0.16, 0.16),
     "green": (0.15, 0.72, 0.25),

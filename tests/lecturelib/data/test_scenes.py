@@ -99,7 +99,7 @@ def test_pictures_show_each_thing_where_it_is():
 
 
 def test_scenes_explain_what_they_cannot_draw():
-    with pytest.raises(ValueError, match="1 to 6 things, got count=3, things=7"):
+    with pytest.raises(ValueError, match="1 to 5 things, got count=3, things=7"):
         draw_scenes(3, things=7)
     with pytest.raises(ValueError, match='"train" or "held_out", got \'test\''):
         draw_scenes(3, which="test")

@@ -245,7 +245,7 @@ class RegionsToClasses(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.encoder, self.head = ConvEncoder(GRID), nn.Linear(10, 4)
+        self.encoder, self.head = ConvEncoder(GRID), nn.Linear(12, 4)
 
     def forward(self, images: Tensor) -> Tensor:
         return self.head(self.encoder(images).mean(dim=1))
