@@ -24,6 +24,7 @@ from lecturelib.data.sets.greek_english import Verse, greek_english, greek_tags,
 from lecturelib.data.sets.images import Images, cifar10, digits, fashion_mnist, mnist
 from lecturelib.data.sets.multi30k import multi30k
 from lecturelib.data.sets.pairs import Pair
+from lecturelib.data.sets.photo_captions import CaptionedPhoto, photo_captions
 from lecturelib.data.sets.pronunciation import pronunciations
 from lecturelib.data.sets.reviews import Review, long_reviews, movie_reviews
 from lecturelib.data.sets.scenes import (
@@ -71,6 +72,7 @@ __all__ = [
     "LOADERS",
     "AnimalScene",
     "Archive",
+    "CaptionedPhoto",
     "CitationGraph",
     "DataSet",
     "Emoji",
@@ -115,6 +117,7 @@ __all__ = [
     "mnist",
     "movie_reviews",
     "multi30k",
+    "photo_captions",
     "plain_text",
     "pronunciations",
     "rand_augment",
