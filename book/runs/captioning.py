@@ -1,6 +1,6 @@
 """Train the captioners of chapter 7: `python book/runs/captioning.py scenes`, then `animals`.
 
-Six minutes on one core for the scenes, one for the animals. Writes lecturelib/runs/captioning/ and
+Four minutes on one core for the scenes, one for the animals. Writes lecturelib/runs/captioning/ and
 lecturelib/runs/captioning_animals/. The three captioners of the scenes start from the same eyes, an encoder that has
 learned to name the colours and shapes of an image; they see the same scenes in the same order, for as many steps.
 """
@@ -38,6 +38,7 @@ WAYS = ("one_vector", "soft", "hard")
 STAGES = ("eyes", *WAYS)
 SHARES = {"biased": 0.98, "mended": 0.5}  # of animals on their usual ground, in training
 REGIONS = 8  # along each side
+BATCH = 48
 SCENE_VOCABULARY = Vocabulary(SCENE_WORDS, specials=(PAD, BOS, EOS))
 ANIMAL_VOCABULARY = Vocabulary(ANIMAL_WORDS, specials=(PAD, BOS, EOS))
 IDS = {"pad_id": SCENE_VOCABULARY.pad_id, "bos_id": SCENE_VOCABULARY.bos_id, "eos_id": SCENE_VOCABULARY.eos_id}
@@ -119,7 +120,7 @@ def write_captions(model: ShowAttendTell, images: Tensor, vocabulary: Vocabulary
     return [vocabulary.decode(ids) for ids in written.sequences(vocabulary.eos_id)]
 
 
-def score(model: ShowAttendTell, things: int, which: str, count: int = 200) -> dict[str, float]:
+def score(model: ShowAttendTell, things: int, which: str, count: int = 100) -> dict[str, float]:
     """The share of scenes that are described without a mistake, and BLEU against five captions of each."""
     scenes = draw_scenes(count, things=things, which=which, seed=-1)
     written = write_captions(model, scaled(render_scenes(scenes, seed=-1).images))
@@ -129,7 +130,7 @@ def score(model: ShowAttendTell, things: int, which: str, count: int = 200) -> d
 
 
 def schedule_things(step: int, steps: int) -> int:
-    """How many things the scenes of a step have: few at first; from the middle on, every number equally often."""
+    """How many things the scenes of a step have: few at first; from the middle on, each number equally often."""
     most = min(MOST_THINGS, 1 + int(2 * MOST_THINGS * step / max(1, steps)))
     return 1 + step % most
 
@@ -167,7 +168,7 @@ def train_scenes(folder: Path, steps: int, seeing: int, stages: Sequence[str], c
             "command": f"python book/runs/captioning.py scenes --steps {steps} --seeing {seeing}",
             "seed": 0,
             "config": asdict(SCENE_CONFIG),
-            "data": f"{steps} batches of 64 drawn scenes; {count} test scenes for each number of things",
+            "data": f"{steps} batches of {BATCH} drawn scenes; {count} test scenes for each number of things",
             "torch": torch.__version__,
             "results": results,
         }
@@ -176,7 +177,7 @@ def train_scenes(folder: Path, steps: int, seeing: int, stages: Sequence[str], c
 
 def scene_step(steps: int, step: int) -> CaptionBatch:
     """The batch of a step."""
-    return scene_batch(draw_scenes(64, things=schedule_things(step, steps), seed=step), step)
+    return scene_batch(draw_scenes(BATCH, things=schedule_things(step, steps), seed=step), step)
 
 
 def loss_rows(name: str, history: History) -> list[dict[str, object]]:
@@ -189,7 +190,7 @@ def loss_rows(name: str, history: History) -> list[dict[str, object]]:
 
 
 @torch.inference_mode()
-def animal_accuracy(model: ShowAttendTell, usual: float, count: int = 400) -> float:
+def animal_accuracy(model: ShowAttendTell, usual: float, count: int = 200) -> float:
     """The share of captions that name the right animal, on test images with this share of usual grounds."""
     scenes = draw_animals(count, usual=usual, seed=-1)
     written = write_captions(model, scaled(render_animals(scenes, seed=-1).images), ANIMAL_VOCABULARY)
@@ -203,7 +204,7 @@ def train_animals(folder: Path, steps: int, count: int) -> None:
     for name, share in SHARES.items():
         history = train(
             trained[name],
-            lambda step, share=share: animal_batch(draw_animals(64, usual=share, seed=step), step),
+            lambda step, share=share: animal_batch(draw_animals(BATCH, usual=share, seed=step), step),
             caption_loss,
             TrainConfig(
                 steps=steps,
@@ -223,7 +224,7 @@ def train_animals(folder: Path, steps: int, count: int) -> None:
                 "command": f"python book/runs/captioning.py animals --steps {steps}",
                 "seed": 0,
                 "config": asdict(ANIMAL_CONFIG),
-                "data": f"{steps} batches of 64 drawn animals; {count} test images for each share of usual grounds",
+                "data": f"{steps} batches of {BATCH} drawn animals; {count} test images for each share of usual ones",
                 "torch": torch.__version__,
                 "results": results,
             },
@@ -235,19 +236,19 @@ def train_animals(folder: Path, steps: int, count: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("what", choices=("scenes", "animals"))
-    parser.add_argument("--steps", type=int, help="of each captioner (default 700 for scenes, 400 for animals)")
+    parser.add_argument("--steps", type=int, help="of each captioner (default 360 for scenes, 300 for animals)")
     parser.add_argument("--seeing", type=int, default=500, help="steps of the encoder before that (default 500)")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES), help="of the scenes")
-    parser.add_argument("--count", type=int, default=200, help="test images for each number (default 200)")
+    parser.add_argument("--count", type=int, default=100, help="test images for each number (default 100)")
     parser.add_argument("--runs", type=Path, default=RUNS, help="where the runs go")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     if arguments.what == "scenes":
-        steps = 700 if arguments.steps is None else arguments.steps
+        steps = 360 if arguments.steps is None else arguments.steps
         train_scenes(arguments.runs / "captioning", steps, arguments.seeing, arguments.stages, arguments.count)
     else:
-        steps = 400 if arguments.steps is None else arguments.steps
-        train_animals(arguments.runs / "captioning_animals", steps, arguments.count)
+        steps = 300 if arguments.steps is None else arguments.steps
+        train_animals(arguments.runs / "captioning_animals", steps, 2 * arguments.count)
 
 
 if __name__ == "__main__":
