@@ -17,7 +17,7 @@ from lecturelib.data.augment.mixing import ImageBatch, cutmix, mixup, mixup_or_c
 from lecturelib.data.augment.rand_augment import rand_augment
 from lecturelib.data.augment.simple import random_crop, random_erasing, random_flip, repeated_indices
 from lecturelib.data.sets.animals import AnimalScene, draw_animals, render_animals
-from lecturelib.data.sets.dates import date_pair, date_pairs, dates
+from lecturelib.data.sets.dates import date_pairs, dates
 from lecturelib.data.sets.emoji import Emoji, emoji
 from lecturelib.data.sets.graphs import CitationGraph, cora
 from lecturelib.data.sets.greek_english import Verse, greek_english, greek_tags, plain_text, stem, verses
@@ -36,7 +36,7 @@ from lecturelib.data.sets.scenes import (
     read_caption,
     render_scenes,
 )
-from lecturelib.data.sets.sequences import SequenceBatch, copying, looking_up, remembering
+from lecturelib.data.sets.sequences import SequenceBatch, copying, remembering
 from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
 from lecturelib.data.store.data_set import Archive, DataSet
@@ -69,7 +69,6 @@ def load(name: str) -> Any:
 
 __all__ = [
     "DATA_SETS",
-    "LOADERS",
     "AnimalScene",
     "Archive",
     "CaptionedPhoto",
@@ -94,7 +93,6 @@ __all__ = [
     "copying",
     "cora",
     "cutmix",
-    "date_pair",
     "date_pairs",
     "dates",
     "describes",
@@ -111,7 +109,6 @@ __all__ = [
     "high_frequency_adversary",
     "load",
     "long_reviews",
-    "looking_up",
     "mixup",
     "mixup_or_cutmix",
     "mnist",
