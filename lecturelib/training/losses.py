@@ -1,5 +1,7 @@
 """The losses of the course's models, each with the number of tokens or pictures it is the mean of."""
 
+from typing import Any
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -34,7 +36,7 @@ def caption_loss(model: nn.Module, batch: CaptionBatch) -> tuple[Tensor, int]:
     return -likely.sum() / real.sum(), int(batch.target_lengths.sum())
 
 
-def reinforce_loss(model: nn.Module, batch: CaptionBatch, *, entropy: float = 0.0) -> tuple[Tensor, int]:
+def reinforce_loss(model: Any, batch: CaptionBatch, *, entropy: float = 0.0) -> tuple[Tensor, int]:
     """`caption_loss`, and for looks that were drawn the score-function gradient (REINFORCE) of the same aim.
 
     A draw has no gradient. Instead the probability of each draw is raised by how much better the words from there on
@@ -46,6 +48,7 @@ def reinforce_loss(model: nn.Module, batch: CaptionBatch, *, entropy: float = 0.
     memory from step to step; the paper's is a moving average of whole captions.
 
     Args:
+        model: with a `write(images, target_in)` that gives logits, weights and log_chosen, as `ShowAttendTell` has
         entropy: weight of a reward for looks that are not yet decided
     """
     written = model.write(batch.images, batch.target_in)

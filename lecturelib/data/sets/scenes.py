@@ -213,7 +213,8 @@ def read_caption(words: Sequence[str]) -> Claim | None:
     openings = [opening for opening in OPENINGS if opening and tuple(words[: len(opening)]) == opening]
     at = len(openings[0]) if openings else 0
     kinds: list[Kind] = []
-    numbers, relations, places = [], [], []
+    relations: list[str | None] = []
+    numbers, places = [], []
     joints: dict[tuple[str, ...], str | None] = {way: name for name, ways in RELATIONS.items() for way in ways}
     joints |= {("and",): None, (",",): None}
     singular = {plural: shape for shape, plural in PLURALS.items()}
