@@ -1,5 +1,6 @@
 """One training loop for every model of the course."""
 
+from lecturelib.training.average import WeightAverage
 from lecturelib.training.checkpoint import CheckpointError, load_weights
 from lecturelib.training.config import TrainConfig
 from lecturelib.training.devices import choose_device, to_device
@@ -13,11 +14,13 @@ from lecturelib.training.losses import (
     reinforce_loss,
     target_loss,
 )
+from lecturelib.training.optimizers import LAMB, RAdam, adamw, decay_groups, rectification
 from lecturelib.training.runs import Run, find_run, read_run, save_run, shipped_run
 from lecturelib.training.schedules import Constant, Cosine, Linear, Noam
 from lecturelib.training.stream import seed_everything
 
 __all__ = [
+    "LAMB",
     "CheckpointError",
     "Constant",
     "Cosine",
@@ -25,17 +28,22 @@ __all__ = [
     "Linear",
     "Noam",
     "NonFiniteError",
+    "RAdam",
     "Run",
     "TrainConfig",
+    "WeightAverage",
+    "adamw",
     "caption_loss",
     "choose_device",
     "class_loss",
+    "decay_groups",
     "find_run",
     "load_weights",
     "masked_loss",
     "next_token_loss",
     "read_history",
     "read_run",
+    "rectification",
     "reinforce_loss",
     "save_run",
     "seed_everything",
