@@ -28,7 +28,7 @@ def small(tmp_path: Path, root: Path) -> Path:
     for part in ("_ext", "_static"):
         shutil.copytree(root / "book" / part, tmp_path / "book" / part)
     shutil.copytree(root / "tests" / "book" / "small_book", tmp_path / "book", dirs_exist_ok=True)
-    for name in ("_config.yml", "pyproject.toml"):
+    for name in ("_config.yml", "pyproject.toml", "book/plain.py"):
         shutil.copy(root / name, tmp_path / name)
     return tmp_path
 

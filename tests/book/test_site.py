@@ -238,8 +238,10 @@ def test_chapter_launches_from_the_one_address(name: str, soup: Souper, site: Pa
     repository = config["repository"]["url"].removeprefix("https://github.com/")
     colab = f"{config['launch_buttons']['colab_url']}/github/{repository}/blob/{config['repository']['branch']}"
     row = [str(link["href"]) for link in soup(name).select("p.launch a")]
-    assert row[0] == f"{colab}/book/{name}.ipynb"
-    assert (site / row[1]).read_bytes() == (BOOK / f"{name}.ipynb").read_bytes()
+    assert row[0] == f"{colab}/book/plain/{name}.ipynb"
+    assert (site / row[1]).read_bytes() == (BOOK / "plain" / f"{name}.ipynb").read_bytes()
+    buttons = [str(link["href"]) for link in soup(name).select(".header-article a[href*='.ipynb']")]
+    assert buttons == row[:2]
 
 
 @pytest.mark.parametrize("transport", ["http", "file"])
