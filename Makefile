@@ -7,6 +7,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)  # in a container, root is often the only user
 
 .DEFAULT_GOAL := help
 .PHONY: help install book site pdf lab test lint notebooks full plain release bench wheel clean system-packages free-port
@@ -29,7 +30,7 @@ pdf: site ## print the whole book into _build/book.pdf (needs Chromium)
 	$(BIN)/python book/print.py $(SITE) _build/book.pdf
 
 lab: $(INSTALLED) ## open the notebooks in JupyterLab, beginning with chapter 1
-	$(BIN)/jupyter lab --LabApp.default_url=/lab/tree/book/plain/01_sequences.ipynb
+	$(BIN)/jupyter lab $(AS_ROOT) --LabApp.default_url=/lab/tree/book/plain/01_sequences.ipynb
 
 test: $(PEERS) system-packages ## run everything: lint, types, tests, notebooks, site, browser
 	@$(BIN)/python tests/run_all.py
