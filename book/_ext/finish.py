@@ -15,7 +15,7 @@ SEARCH_SCRIPTS = re.compile(r"<script\b[^>]*(?:searchtools|language_data|searchi
 MATHJAX = re.compile(r"<script\b[^>]*>window\.MathJax = .*?</script>\n?|<script\b[^>]*mathjax/[^>]*></script>\n?")
 HAS_MATHS = re.compile(r'class="(?:[^"]* )?math[ "]')
 SIDEBAR = re.compile(r'<div\b(?=[^>]*\bid="pst-primary-sidebar")(?![^>]*\brole=)')
-CITATION_ID = re.compile(r'(<span class="bibtex-citation") id="id\d+"')
+CITATION_ID = re.compile(r'(<span class="bibtex-citation")( id="id\d+")')
 UNUSED = ("scripts/fontawesome.js*", "scripts/*.map", "styles/*.map", "vendor/fontawesome/webfonts/*.ttf")
 
 
@@ -27,7 +27,7 @@ def finished(html: str, is_search: bool = False) -> str:
     if not HAS_MATHS.search(html):
         html = MATHJAX.sub("", html)
     html = SIDEBAR.sub('<div role="complementary" aria-label="The course"', html)
-    return CITATION_ID.sub(r"\1", html)
+    return CITATION_ID.sub(lambda found: found[1] if html.count(found[2]) > 1 else found.group(), html)
 
 
 def finish_site(app: Sphinx, error: Exception | None) -> None:
