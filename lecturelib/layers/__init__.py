@@ -1,6 +1,7 @@
 """Parts that two or more models share."""
 
 from lecturelib.layers.additive import AdditiveAttention
+from lecturelib.layers.alignment import SoftAlignment
 from lecturelib.layers.attention import Attention, AttentionPositions, MultiHeadAttention, dot_product_attention
 from lecturelib.layers.block import WIRINGS, Block, FeedForward, PostNorm, PreNorm, Wiring
 from lecturelib.layers.cache import KeyValueCache
@@ -11,6 +12,7 @@ from lecturelib.layers.initialisation import initialise, truncated_normal_
 from lecturelib.layers.lora import LoRALinear, add_lora, lora_parameters, merge_lora
 from lecturelib.layers.masks import causal_mask, padding_mask
 from lecturelib.layers.patches import PatchEmbedding
+from lecturelib.layers.pooling import AttentionPooling, LastPooling, MaxPooling, MeanPooling
 from lecturelib.layers.positions import (
     ALiBi,
     GridPositions,
@@ -47,6 +49,7 @@ __all__ = [
     "ALiBi",
     "AdditiveAttention",
     "Attention",
+    "AttentionPooling",
     "AttentionPositions",
     "Block",
     "Cell",
@@ -56,8 +59,11 @@ __all__ = [
     "FeedForward",
     "GridPositions",
     "KeyValueCache",
+    "LastPooling",
     "LearnedPositions",
     "LoRALinear",
+    "MaxPooling",
+    "MeanPooling",
     "MultiHeadAttention",
     "NASCell",
     "PatchEmbedding",
@@ -68,6 +74,7 @@ __all__ = [
     "RelativePositions",
     "RotaryPositions",
     "SinusoidalPositions",
+    "SoftAlignment",
     "StochasticDepth",
     "Trace",
     "WindowAttention",
