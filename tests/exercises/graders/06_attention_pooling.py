@@ -5,7 +5,9 @@ import torch
 from lecturelib.grading import Rubric, assert_close, draw
 
 rubric = Rubric("06_attention_pooling", title="Attention pooling and attention between texts")
-rubric.exercise("pooling", title="A learned query pools a sentence", minutes=10, difficulty=2, defines=("attention_pool",))
+rubric.exercise(
+    "pooling", title="A learned query pools a sentence", minutes=10, difficulty=2, defines=("attention_pool",)
+)
 rubric.exercise(
     "documents",
     title="Documents in one tensor",
@@ -45,7 +47,9 @@ def pooled(states, weights):
     return (weights.unsqueeze(1) @ states).squeeze(1), weights
 
 
-@rubric.mistake("attention_pool", "The padding gets weight: fill the scores of False positions with −∞ before the softmax.")
+@rubric.mistake(
+    "attention_pool", "The padding gets weight: fill the scores of False positions with −∞ before the softmax."
+)
 def pools_padding(states, mask, W, b, u):
     return pooled(states, (keys_of(states, W, b) @ u).softmax(-1))
 
@@ -234,7 +238,7 @@ def enhance(own, found):
 
 @rubric.mistake(
     "soft_align",
-    "You transpose the weights. Each direction needs its own softmax: over j for the words of a, over i for those of b.",
+    "You transpose the weights. Each direction needs its own softmax: over j for words of a, over i for words of b.",
 )
 def transposes_the_weights(a, b, a_mask, b_mask):
     weights = masked_softmax(a @ b.mT, b_mask.unsqueeze(1))
@@ -362,7 +366,7 @@ def each_for_itself(start_scores, end_scores, max_len):
 
 @rubric.mistake(
     "best_span",
-    "You fix the best start and then look for an end. A slightly worse start may have a far better end: score all pairs.",
+    "You fix the best start and then look for an end. A worse start may have a far better end: score all pairs.",
 )
 def start_first(start_scores, end_scores, max_len):
     first = start_scores.argmax(1)
@@ -401,7 +405,11 @@ def finds_the_best_span(submission, rng):
 
 
 @rubric.test(
-    "spans", points=1, visible=False, topic="one word, whole passage", hint="Try max_len = 1, and one longer than the text."
+    "spans",
+    points=1,
+    visible=False,
+    topic="one word, whole passage",
+    hint="Try max_len = 1, and one longer than the text.",
 )
 def finds_spans_of_any_length(submission, rng):
     start, end = draw(rng, 9, 5), draw(rng, 9, 5)
