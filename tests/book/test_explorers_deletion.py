@@ -1,6 +1,5 @@
 """The deletion explorer and the one for two texts that are read, in a real browser."""
 
-import numpy as np
 import pytest
 import torch
 
@@ -91,7 +90,7 @@ def test_reading_explorer_shows_where_esim_looks(open_page):
     page = open_page(explorer)
     shown = [float(text) for text in page.locator("table.bars td.number").all_inner_texts()]
     assert shown == pytest.approx(weights[1].tolist(), abs=0.0006)
-    best = premise[int(np.argmax(weights[1]))]
+    best = premise[int(weights[1].argmax())]
     assert f"For “animal”, ESIM looks most at “{best}”" in page.locator("p.live").inner_text()
     assert "for “animal”" in explorer.text()
     page.get_by_role("radiogroup", name="Look from").get_by_role("radio", name="rests").click()

@@ -34,7 +34,7 @@ def pooling_diagram(model: Any) -> Diagram:
                 Box("words", shape=""),
                 Box("embedding", "embed", of=("encoder.embedding",), shape=words),
                 Box("LSTM in both directions", "state", of=("encoder.recurrent",), shape=states),
-                Repeat(pool, "attention pooling"),
+                Repeat(pool, "pooling"),
                 Box("linear: one score per class", "embed", of=("output",)),
             ]
         )
@@ -128,7 +128,7 @@ def esim_diagram(model: Any) -> Diagram:
 def span_diagram(model: Any) -> Diagram:
     """A `SpanReader`: the question enters the passage word by word, and then points at a start and an end."""
     config = model.config
-    batch, passage, question = free_sizes(model, 3)
+    batch, passage, question = free_sizes(model, 3, (2,))
     letters = {"B": batch, "S": passage, "T": question, "2D": 2 * config.hidden_dim}
     texts = [torch.zeros(batch, size, dtype=torch.long) for size in (passage, question)]
     lengths = [torch.full((batch,), size) for size in (passage, question)]
