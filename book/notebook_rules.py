@@ -180,6 +180,8 @@ def set_up_problems(cells: list[NotebookNode]) -> Iterator[str]:
     for pinned in ("set_num_threads", 'device="cpu"', "device='cpu'"):
         if pinned in code:
             yield f"{pinned} holds at every scale: use size.device, and leave threads to sizes"
+    for asked in re.findall(r"""scale [!=]= ["'](?:smoke|full)["']""", code):
+        yield f"{asked} forks the code path: choose with sizes, and ask size.is_trained of claims about trained models"
 
 
 def figure_problems(cells: list[NotebookNode]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from lecturelib.data.augment.frequencies import high_frequency_adversary, split_
 from lecturelib.data.augment.mixing import ImageBatch, cutmix, mixup, mixup_or_cutmix, smooth_labels
 from lecturelib.data.augment.rand_augment import rand_augment
 from lecturelib.data.augment.simple import random_crop, random_erasing, random_flip, repeated_indices
-from lecturelib.data.sets.dates import date_pair, date_pairs, dates
+from lecturelib.data.sets.dates import date_pairs, dates
 from lecturelib.data.sets.emoji import Emoji, emoji
 from lecturelib.data.sets.graphs import CitationGraph, cora
 from lecturelib.data.sets.greek_english import Verse, greek_english, greek_tags, plain_text, stem, verses
@@ -27,7 +27,7 @@ from lecturelib.data.sets.pairs import Pair
 from lecturelib.data.sets.pronunciation import pronunciations
 from lecturelib.data.sets.reading import Question, questions, read_squad, reading, squad
 from lecturelib.data.sets.reviews import Review, long_reviews, movie_reviews
-from lecturelib.data.sets.sequences import SequenceBatch, copying, looking_up, remembering
+from lecturelib.data.sets.sequences import SequenceBatch, copying, remembering
 from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
 from lecturelib.data.store.data_set import Archive, DataSet
@@ -64,7 +64,6 @@ def load(name: str) -> Any:
 
 __all__ = [
     "DATA_SETS",
-    "LOADERS",
     "Archive",
     "CitationGraph",
     "DataSet",
@@ -86,7 +85,6 @@ __all__ = [
     "copying",
     "cora",
     "cutmix",
-    "date_pair",
     "date_pairs",
     "dates",
     "digits",
@@ -102,7 +100,6 @@ __all__ = [
     "inference_pairs",
     "load",
     "long_reviews",
-    "looking_up",
     "mixup",
     "mixup_or_cutmix",
     "mnist",

@@ -60,7 +60,8 @@ def notebook_rules() -> ModuleType:
 @pytest.fixture(scope="session")
 def suite_command() -> Callable[[str], list[str]]:
     """The command that `make test` runs for a suite, by the suite's name."""
-    commands = {suite.name: suite.command for suite in load(ROOT / "tests" / "run_all.py").suites()}
+    script = load(ROOT / "tests" / "run_all.py")
+    commands = {suite.name: suite.command for suite in (*script.wide_suites(), *script.narrow_suites())}
     return lambda name: list(commands[name])
 
 

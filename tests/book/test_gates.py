@@ -233,6 +233,7 @@ def test_notebook_without_outputs_is_red(small: Path, notebook_rules: ModuleType
         (5, {"metadata": {"tags": ["remove-cell"]}}, "one click away"),
         (5, {"source": "size = None"}, "calls sizes"),
         (5, {"source": "import torch\n\ntorch.set_num_threads(1)"}, "leave threads to sizes"),
+        (5, {"source": 'steps = 3 if scale == "smoke" else 9'}, "forks the code path"),
         (6, {"source": "for weight in weights:\n    assert weight"}, "cell 6 is visible and only asserts"),
         (7, {"source": "As chapter 5 says."}, "“chapter 5” is not a link"),
         (7, {"source": "As [chapter 8](05_attention_rnn.ipynb) says."}, "not to 08_attention_layer.ipynb"),

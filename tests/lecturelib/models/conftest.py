@@ -354,6 +354,8 @@ CASES = [
     encoder_decoder("transformer-pre-norm", partial(transformer, "pre_norm"), causal="embedding"),
     replace(decoder_only("gpt2", partial(gpt, "pre_norm"), causal="token_embedding"), inductor=True),
     decoder_only("gpt1", partial(gpt, "post_norm"), causal="token_embedding"),
+    decoder_only("gpt-deep-norm", partial(gpt, "deep_norm"), causal="token_embedding"),
+    encoder_decoder("transformer-deep-norm", partial(transformer, "deep_norm"), causal="embedding"),
     decoder_only("gpt-rotary", partial(gpt, "pre_norm", lambda: RotaryPositions(4)), causal="token_embedding"),
     decoder_only("gpt-alibi", partial(gpt, "pre_norm", lambda: ALiBi(4)), causal="token_embedding"),
     decoder_only("transformer-xl", transformer_xl),
