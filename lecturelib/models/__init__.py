@@ -5,6 +5,7 @@ from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERT, BERTConfig, BERTPretraining
 from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
+from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
@@ -20,6 +21,13 @@ from lecturelib.models.recurrent_classifier import RecurrentClassifier, Recurren
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.resnet import ResNet, ResNetConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.show_attend_tell import (
+    HardGlimpse,
+    OneVector,
+    ShowAttendTell,
+    ShowAttendTellConfig,
+    SoftGlimpse,
+)
 from lecturelib.models.span_reader import SpanReader, SpanReaderConfig, best_span
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
@@ -45,9 +53,12 @@ __all__ = [
     "CaiTConfig",
     "ChoSeq2Seq",
     "ChoSeq2SeqConfig",
+    "ConvEncoder",
+    "ConvEncoderConfig",
     "DeiT",
     "ESIMConfig",
     "GPTConfig",
+    "HardGlimpse",
     "HierarchicalAttentionConfig",
     "HierarchicalAttentionNetwork",
     "IBM1Config",
@@ -60,6 +71,7 @@ __all__ = [
     "MLPConfig",
     "MarkovChain",
     "NGramModel",
+    "OneVector",
     "OutlookAttention",
     "Outlooker",
     "PairClassifier",
@@ -77,6 +89,9 @@ __all__ = [
     "SentenceEncoder",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "ShowAttendTell",
+    "ShowAttendTellConfig",
+    "SoftGlimpse",
     "SpanReader",
     "SpanReaderConfig",
     "Swin",
