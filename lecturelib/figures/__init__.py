@@ -4,6 +4,7 @@ from lecturelib.figures.explorers.alignment.explorer import AlignmentExample, Al
 from lecturelib.figures.explorers.attention.explorer import AttentionExplorer
 from lecturelib.figures.explorers.augmentation.explorer import AugmentationExplorer
 from lecturelib.figures.explorers.beam.explorer import BeamExplorer
+from lecturelib.figures.explorers.caption.explorer import CaptionExample, CaptionExplorer
 from lecturelib.figures.explorers.explorer import Explorer
 from lecturelib.figures.explorers.gate.explorer import GateExplorer
 from lecturelib.figures.explorers.gradient.explorer import GradientExplorer
@@ -26,6 +27,8 @@ __all__ = [
     "AttentionExplorer",
     "AugmentationExplorer",
     "BeamExplorer",
+    "CaptionExample",
+    "CaptionExplorer",
     "Explorer",
     "GateExplorer",
     "GradientExplorer",

@@ -4,6 +4,7 @@ from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERT, BERTConfig, BERTPretraining
 from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
+from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.ibm1 import IBM1, IBM1Config
@@ -16,6 +17,13 @@ from lecturelib.models.recurrent_classifier import RecurrentClassifier, Recurren
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.resnet import ResNet, ResNetConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.show_attend_tell import (
+    HardGlimpse,
+    OneVector,
+    ShowAttendTell,
+    ShowAttendTellConfig,
+    SoftGlimpse,
+)
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
 from lecturelib.models.transformer import Transformer, TransformerConfig
@@ -38,8 +46,11 @@ __all__ = [
     "CaiTConfig",
     "ChoSeq2Seq",
     "ChoSeq2SeqConfig",
+    "ConvEncoder",
+    "ConvEncoderConfig",
     "DeiT",
     "GPTConfig",
+    "HardGlimpse",
     "IBM1Config",
     "Interpolation",
     "KneserNey",
@@ -50,6 +61,7 @@ __all__ = [
     "MLPConfig",
     "MarkovChain",
     "NGramModel",
+    "OneVector",
     "OutlookAttention",
     "Outlooker",
     "PointerGenerator",
@@ -63,6 +75,9 @@ __all__ = [
     "ResNetConfig",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "ShowAttendTell",
+    "ShowAttendTellConfig",
+    "SoftGlimpse",
     "Swin",
     "SwinConfig",
     "SwinV2",

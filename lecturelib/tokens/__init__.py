@@ -1,6 +1,7 @@
 """From text to integers and back: vocabularies, characters, byte-pair encoding, padding."""
 
 from lecturelib.tokens.batches import (
+    CaptionBatch,
     ContiguousWindows,
     LabelledBatch,
     LanguageBatch,
@@ -8,6 +9,7 @@ from lecturelib.tokens.batches import (
     PairBatch,
     RandomWindows,
     StepBatches,
+    collate_captions,
     collate_labelled,
     collate_pairs,
     pad,
@@ -26,6 +28,7 @@ __all__ = [
     "SPECIALS",
     "UNK",
     "BPETokenizer",
+    "CaptionBatch",
     "CharTokenizer",
     "ContiguousWindows",
     "LabelledBatch",
@@ -37,6 +40,7 @@ __all__ = [
     "Tokenizer",
     "Vocabulary",
     "WordTokenizer",
+    "collate_captions",
     "collate_labelled",
     "collate_pairs",
     "load_tokenizer",

@@ -1,6 +1,7 @@
 """Drawings of architectures that cannot disagree with the code: every box names modules, every shape is measured."""
 
 from lecturelib.figures.diagrams.attention import attention_diagram, heads_diagram, positions_diagram
+from lecturelib.figures.diagrams.captioning import captioner_diagram
 from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.gates import gru_diagram, lstm_diagram
 from lecturelib.figures.diagrams.language_models import gpt_bert_diagram
@@ -32,6 +33,7 @@ __all__ = [
     "block_wirings_diagram",
     "bptt_diagram",
     "cait_diagram",
+    "captioner_diagram",
     "chain_rule_diagram",
     "decoder_wirings_diagram",
     "deit_diagram",

@@ -12,6 +12,7 @@ from lecturelib.figures.diagrams import (
     block_wirings_diagram,
     bptt_diagram,
     cait_diagram,
+    captioner_diagram,
     chain_rule_diagram,
     decoder_wirings_diagram,
     deit_diagram,
@@ -33,9 +34,11 @@ from lecturelib.layers import GRU, LSTM, MultiHeadAttention, Recurrent, Relative
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERT, BERTConfig
 from lecturelib.models.cait import CAIT_XXS24, CaiT, CaiTConfig
+from lecturelib.models.conv_encoder import ConvEncoderConfig
 from lecturelib.models.deit import DeiT
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig
 from lecturelib.models.swin import SWIN_TINY, Swin, SwinConfig
 from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.vit import VIT_TINY, ViT, ViTConfig
@@ -86,6 +89,17 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
     "gpt_bert_diagram": lambda: gpt_bert_diagram(GPT(GPT_CONFIG), BERT(BERT_CONFIG)),
     "encoder_decoder_diagram": lambda: encoder_decoder_diagram(
         Seq2Seq(Seq2SeqConfig(source_vocab_size=97, target_vocab_size=89, d_model=24))
+    ),
+    "captioner_diagram": lambda: captioner_diagram(
+        ShowAttendTell(
+            ShowAttendTellConfig(
+                vocab_size=89,
+                image=ConvEncoderConfig(widths=(15, 31), layers=(1, 1)),
+                embedding_dim=20,
+                hidden_dim=23,
+                attention_dim=29,
+            )
+        )
     ),
     "bahdanau_diagram": lambda: bahdanau_diagram(
         BahdanauSeq2Seq(

@@ -15,6 +15,7 @@ from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERTConfig, BERTPretraining
 from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
+from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from lecturelib.models.deit import DeiT
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
@@ -25,6 +26,7 @@ from lecturelib.models.recurrent_classifier import RecurrentClassifier, Recurren
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.resnet import ResNet, ResNetConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.show_attend_tell import OneVector, ShowAttendTell, ShowAttendTellConfig
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
 from lecturelib.models.transformer import Transformer, TransformerConfig
@@ -234,6 +236,35 @@ def levit() -> nn.Module:
     return OnPatches(block, flat=True)
 
 
+GRID = ConvEncoderConfig(num_channels=2, widths=(6, 10), layers=(1, 1))
+CAPTIONS = ShowAttendTellConfig(vocab_size=VOCAB, image=GRID, embedding_dim=9, hidden_dim=16, attention_dim=11)
+
+
+class RegionsToClasses(nn.Module):
+    """The grid of a ConvEncoder under a head, to be held to what models are held to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.head = ConvEncoder(GRID), nn.Linear(12, 4)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.encoder(images).mean(dim=1))
+
+
+def captioner(name: str, build: Callable[[], nn.Module]) -> Case:
+    """A model `forward(images, target_in) -> logits`, `start(images)` and `step`, for pictures of 2 channels."""
+    return Case(
+        name=name,
+        build=build,
+        inputs=lambda generator: (torch.randn(B, 2, 8, 12, generator=generator), ids(VOCAB, B, TT)(generator)),
+        wrong=lambda inputs: (inputs[0][:, :1], inputs[1]),
+        wrong_match=rf"images must be \(batch, 2, height, width\), got \({B}, 1, 8, 12\)",
+        targets=lambda inputs, generator: ids(VOCAB, B, TT)(generator),
+        causal="embedding",
+        decode=True,
+    )
+
+
 CASES = [
     Case(
         name="mlp",
@@ -277,6 +308,8 @@ CASES = [
     encoder_decoder("transformer-pre-norm", partial(transformer, "pre_norm"), causal="embedding"),
     replace(decoder_only("gpt2", partial(gpt, "pre_norm"), causal="token_embedding"), inductor=True),
     decoder_only("gpt1", partial(gpt, "post_norm"), causal="token_embedding"),
+    decoder_only("gpt-deep-norm", partial(gpt, "deep_norm"), causal="token_embedding"),
+    encoder_decoder("transformer-deep-norm", partial(transformer, "deep_norm"), causal="embedding"),
     decoder_only("gpt-rotary", partial(gpt, "pre_norm", lambda: RotaryPositions(4)), causal="token_embedding"),
     decoder_only("gpt-alibi", partial(gpt, "pre_norm", lambda: ALiBi(4)), causal="token_embedding"),
     decoder_only("transformer-xl", transformer_xl),
@@ -297,6 +330,9 @@ CASES = [
     seeing("swin-padded", lambda: Swin(SwinConfig(**PICTURES, **PYRAMID)), 11, 13),
     seeing("swin-v2", lambda: SwinV2(SwinV2Config(**PICTURES, **PYRAMID))),
     seeing("resnet", lambda: ResNet(ResNetConfig(num_channels=2, num_classes=4, d_model=6, blocks=1))),
+    seeing("conv-encoder", RegionsToClasses),
+    captioner("show-attend-tell", lambda: ShowAttendTell(CAPTIONS)),
+    captioner("show-attend-tell-one-vector", lambda: ShowAttendTell(CAPTIONS, OneVector(CAPTIONS, regions=4 * 6))),
     seeing("levit-block", levit),
     seeing("volo-outlooker", lambda: OnPatches(Outlooker(OutlookAttention(16, 4), 16, 18), flat=False)),
 ]
