@@ -27,7 +27,7 @@ GPU = "NVIDIA T4"
 FLOPS_A_SECOND = 0.3 * 8.1e12  # a third of its peak in float32
 SECONDS_A_CALL = 1e-5  # what starting a kernel takes, which is all that matters where models are small
 BYTES_A_PARAMETER = 16  # itself, its gradient, two moments of Adam
-STEPS = 10  # before a run is cut
+STEPS = 2  # before a run is cut
 # Sizes that say how much is read or measured, and nothing about training.
 READ = {"texts", "held_out", "max_n", "characters", "draws", "lengths", "repeats"}
 READ |= {"test", "merges", "judged", "counted", "times", "sides", "verses"}
@@ -96,6 +96,7 @@ def needs_of(chapter: Path) -> Needs:
         for cell in nbformat.read(chapter, as_version=4).cells[1:]:
             if cell.cell_type == "code":
                 exec(cell.source, space)
+                space["scale"] = "full"  # after the parameters
     return needs
 
 
@@ -109,7 +110,7 @@ def main() -> None:
             continue  # not yet in the form that has one place for its sizes
         needs = needs_of(chapter)
         minutes, memory = max(1, round(needs.seconds / 60)), needs.bytes / 1e9
-        print(f"| {chapter.stem} | {needs.runs} | {needs.flops / 1e15:.1f} | {minutes} | {memory:.1f} |", flush=True)
+        print(f"| {chapter.stem} | {needs.runs} | {needs.flops / 1e15:.2g} | {minutes} | {memory:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,14 @@ from lecturelib.training.config import TrainConfig
 from lecturelib.training.devices import choose_device, to_device
 from lecturelib.training.history import History, read_history
 from lecturelib.training.loop import NonFiniteError, train
-from lecturelib.training.losses import class_loss, masked_loss, next_token_loss, target_loss
+from lecturelib.training.losses import (
+    caption_loss,
+    class_loss,
+    masked_loss,
+    next_token_loss,
+    reinforce_loss,
+    target_loss,
+)
 from lecturelib.training.optimizers import LAMB, RAdam, adamw, decay_groups, rectification
 from lecturelib.training.runs import Run, find_run, read_run, save_run, shipped_run
 from lecturelib.training.schedules import Constant, Cosine, Linear, Noam
@@ -26,6 +33,7 @@ __all__ = [
     "TrainConfig",
     "WeightAverage",
     "adamw",
+    "caption_loss",
     "choose_device",
     "class_loss",
     "decay_groups",
@@ -36,6 +44,7 @@ __all__ = [
     "read_history",
     "read_run",
     "rectification",
+    "reinforce_loss",
     "save_run",
     "seed_everything",
     "shipped_run",
