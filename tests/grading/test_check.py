@@ -158,7 +158,14 @@ def test_check_names_the_mistake_and_draws_it() -> None:
     page = report._repr_html_()
     assert "<em>square</em>" in page
     assert 'role="img"' in page
-    assert "of the 12 values shown differ, the first in row 0, column 0" in page
+    assert "of the 12 values shown differ visibly, the first in row 0, column 0" in page
+
+
+def test_check_says_what_is_asked_where_it_does_not_know_the_mistake() -> None:
+    report = load_checks(BLOB, namespace(RIGHT.replace("x + x", "x + 7")))("double")
+    assert "Hint" not in repr(report)
+    assert "What is asked: Twice." in repr(report)
+    assert "<strong>What is asked.</strong>" in report._repr_html_()
 
 
 def test_check_says_which_earlier_function_a_check_waits_for() -> None:

@@ -252,6 +252,11 @@ def talks_on(next_log_probs, batch_size, bos_id, eos_id, pad_id, max_len):
     return greedy(next_log_probs, batch_size, max_len, likeliest, eos_id=eos_id, pad_id=None, bos_id=bos_id)
 
 
+@rubric.mistake("greedy_decode", "You repeat eos_id after the end of a row. One ends it; what follows is pad_id.")
+def repeats_eos(next_log_probs, batch_size, bos_id, eos_id, pad_id, max_len):
+    return greedy(next_log_probs, batch_size, max_len, likeliest, eos_id=eos_id, pad_id=eos_id, bos_id=bos_id)
+
+
 @rubric.mistake("greedy_decode", "You stop at the first end symbol of any row. Go on until *every* row has ended.")
 def stops_with_the_first(next_log_probs, batch_size, bos_id, eos_id, pad_id, max_len):
     named = {"eos_id": eos_id, "pad_id": pad_id, "bos_id": bos_id}
@@ -356,6 +361,10 @@ def closest(candidate, references):
     return min((abs(len(candidate) - len(reference)), len(reference)) for reference in references)[1]
 
 
+def brevity_of(length, target):
+    return min(1.0, math.exp(1 - target / length))
+
+
 def bleu_of(candidates, references, max_order, *, count=clipped_matches, mean=None, brevity=None, wanted=closest):
     """BLEU in small pieces, so that a mistake can change one."""
     counts = [
@@ -371,7 +380,7 @@ def bleu_of(candidates, references, max_order, *, count=clipped_matches, mean=No
     geometric = math.exp(sum(map(math.log, precisions)) / max_order)
     length = sum(map(len, candidates))
     target = sum(wanted(c, r) for c, r in zip(candidates, references, strict=True))
-    penalty = brevity(length, target) if brevity else min(1.0, math.exp(1 - target / length))
+    penalty = brevity(length, target) if brevity else brevity_of(length, target)
     return 100 * penalty * (mean(precisions) if mean else geometric)
 
 
@@ -450,6 +459,16 @@ def ratio_penalty(candidates, references, max_order=4):
 )
 def arithmetic(candidates, references, max_order=4):
     return bleu_of(candidates, references, max_order, mean=lambda precisions: sum(precisions) / len(precisions))
+
+
+@rubric.mistake(
+    "bleu",
+    "You take the brevity penalty sentence by sentence. Add the lengths up over the corpus; there is one penalty.",
+)
+def penalty_of_each_sentence(candidates, references, max_order=4):
+    pairs = list(zip(candidates, references, strict=True))
+    penalties = [brevity_of(len(c), closest(c, r)) for c, r in pairs]
+    return bleu_of(candidates, references, max_order, brevity=lambda *_: sum(penalties) / len(penalties))
 
 
 @rubric.mistake(
@@ -586,8 +605,10 @@ class Storyteller:
         return logits.log_softmax(-1)
 
 
-def search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty, *, keep=None, carry=None, extra=0):
-    """Beam search in small pieces, so that a mistake can change one: what is kept, and which sum is carried on."""
+def search(
+    next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty, *, keep=None, carry=None, extra=0, stop=None
+):
+    """Beam search in small pieces, so that a mistake can change one: what is kept, which sum is carried on, the end."""
     beams, finished = [([bos_id], 0.0)], []
     for step in range(1, max_len + 1):
         rows = next_log_probs(torch.tensor([ids for ids, _ in beams])).double().tolist()
@@ -599,7 +620,7 @@ def search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty, *
         kept = keep(candidates) if keep else sorted(candidates, key=lambda pair: -pair[1])[:beam_size]
         finished += [pair for pair in kept if pair[0][-1] == eos_id]
         beams = [pair for pair in kept if pair[0][-1] != eos_id]
-        if not beams:
+        if not beams or (stop and stop(finished)):
             break
     scored = [(ids[1:], total / (len(ids) - 1 + extra) ** length_penalty) for ids, total in finished + beams]
     return sorted(scored, key=lambda pair: -pair[1])
@@ -661,6 +682,22 @@ def fills_the_beam_up(next_log_probs, beam_size, bos_id, eos_id, max_len, length
 @rubric.mistake("beam_search", "Your sequences never end: take those that end with eos out of the beam, into a list.")
 def ignores_eos(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty):
     return search(next_log_probs, beam_size, bos_id, -1, max_len, length_penalty)
+
+
+@rubric.mistake(
+    "beam_search", "You stop as soon as one sequence has ended. A longer one may score higher: go on until all have."
+)
+def stops_at_the_first(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty):
+    return search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty, stop=bool)
+
+
+@rubric.mistake(
+    "beam_search",
+    "You stop as soon as one sequence has ended, and drop the others. Go on until all have ended, or max_len.",
+)
+def returns_the_first(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty):
+    found = stops_at_the_first(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty)
+    return [pair for pair in found if pair[0][-1] == eos_id] or found
 
 
 @rubric.mistake("beam_search", "Plain log-probabilities: the final score is divided by length ** length_penalty.")
