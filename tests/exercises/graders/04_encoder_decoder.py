@@ -212,16 +212,16 @@ def loss_has_its_gradient(submission, rng):
 class Speakers:
     """A next-token model for tests: row b ends at step ends[b], and would go on talking after its end."""
 
-    def __init__(self, rng, ends, vocab_size=8):
-        self.ends = torch.tensor(ends)
+    def __init__(self, rng, ends, vocab_size=8, ids=(PAD, BOS, EOS)):
+        self.ends, (self.pad, self.bos, self.eos) = torch.tensor(ends), ids
         self.first, self.second = 2 * draw(rng, len(ends), vocab_size, vocab_size), draw(rng, vocab_size, vocab_size)
 
     def __call__(self, prefix):
         rows, step = torch.arange(len(prefix)), prefix.shape[1]  # step tokens are there, bos among them
         seen = F.one_hot(prefix, self.second.shape[0]).float().sum(1)  # (B, V) counts of everything so far
         logits = self.first[rows, prefix[:, -1]] + seen @ self.second  # (B, V)
-        logits[:, [PAD, BOS]] = -50.0
-        logits[:, EOS] = torch.where(self.ends == step, 50.0, -50.0)
+        logits[:, [self.pad, self.bos]] = -50.0
+        logits[:, self.eos] = torch.where(self.ends == step, 50.0, -50.0)
         return logits.log_softmax(-1)
 
 
@@ -299,8 +299,8 @@ def draws_at_random(next_log_probs, batch_size, bos_id, eos_id, pad_id, max_len)
 
 def assert_decodes(submission, model, max_len):
     count = len(model.ends)
-    got = submission.greedy_decode(model, count, BOS, EOS, PAD, max_len)
-    assert_close(got, greedy_decode(model, count, BOS, EOS, PAD, max_len), what="the ids")
+    asked = model, count, model.bos, model.eos, model.pad, max_len
+    assert_close(submission.greedy_decode(*asked), greedy_decode(*asked), what="the ids")
 
 
 def shuffled(rng, ends):
@@ -321,11 +321,12 @@ def stops_at_max_len(submission, rng):
     "greedy",
     points=1,
     visible=False,
-    topic="other batches",
-    hint="One row alone, and a batch in which all end at once.",
+    topic="other batches, ids",
+    hint="One row alone, a batch in which all end at once, other special ids.",
 )
 def other_batches_end_too(submission, rng):
     assert_decodes(submission, Speakers(rng, [3]), max_len=8)
+    assert_decodes(submission, Speakers(rng, shuffled(rng, [1, 3, 5]), ids=(4, 6, 3)), max_len=9)
     assert_decodes(submission, Speakers(rng, [1, 1, 1, 1]), max_len=6)
     assert_decodes(submission, Speakers(rng, shuffled(rng, [99, 2, 5, 99, 4])), max_len=7)
 
@@ -580,7 +581,7 @@ def closest_reference_counts(submission, rng):
     needs=("clipped_matches",),
 )
 def no_match_is_zero(submission, rng):
-    candidates, references = [["moon", "the", "moon"]], [[["the", "cat", "sat", "on", "it"]]]
+    candidates, references = [["the", "moon", "cat"]], [[["the", "cat", "sat", "on", "it"]]]
     assert_close(submission.bleu(candidates, references), 0.0, what="BLEU without a matching pair of words")
     candidates, references = corpus(rng, (16, 8, 11, 10), cut=1, others=(-2,))
     assert_close(submission.bleu(candidates, references, 3), bleu(candidates, references, 3), what="BLEU-3", rtol=1e-3)

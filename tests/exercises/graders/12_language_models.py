@@ -864,13 +864,6 @@ def one_too_near(model, tokens, caches=None):
     return walk(model, tokens, caches, max(0, length_of(caches) - 1))
 
 
-@rubric.mistake(
-    "gpt_step", "Your positions are one too low, and the first is the table's last: the new one stands at t."
-)
-def one_before(model, tokens, caches=None):
-    return walk(model, tokens, caches, length_of(caches) - 1)
-
-
 @rubric.mistake("gpt_step", "Your positions are one too high: with t tokens in the cache, the new one stands at t.")
 def one_too_far(model, tokens, caches=None):
     return walk(model, tokens, caches, length_of(caches) + 1)

@@ -1,6 +1,6 @@
 """Run the tests of a set on every mutant of its right answers: which does nobody notice?
 
-    python -m tests.exercises.mutation.audit            # all sets, all mutants: the survivors that are not listed
+    python -m tests.exercises.mutation.audit            # all sets, all mutants: where the list is not right
     python -m tests.exercises.mutation.audit 08         # one set
 
 `survivors/NN_name.txt` lists the mutants that are the same function, each with the reason.
@@ -157,8 +157,15 @@ def unlisted_survivors(paths: Paths, share: int = 1) -> list[str]:
     return sorted({str(suspect.mutant) for suspect in chosen if suspect.survives(rubric)})
 
 
+def noticed(paths: Paths) -> list[str]:
+    """The listed mutants that a test does notice: to be struck off the list."""
+    rubric, known = rubric_of(paths), listed(paths)
+    return sorted({str(s.mutant) for s in suspects(paths) if str(s.mutant) in known and not s.survives(rubric)})
+
+
 if __name__ == "__main__":
     for chosen in sets_in(ROOT):
         if not sys.argv[1:] or re.match("|".join(sys.argv[1:]), chosen.name):
-            left = unlisted_survivors(chosen)
+            left, gone = unlisted_survivors(chosen), noticed(chosen)
             print(f"# {chosen.name}: {len(left)} survive and are not listed", *left, sep="\n", flush=True)
+            print(f"# {chosen.name}: {len(gone)} are listed and do not survive", *gone, sep="\n", flush=True)
