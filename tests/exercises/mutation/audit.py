@@ -11,6 +11,7 @@ import contextlib
 import re
 import signal
 import sys
+import warnings
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -89,7 +90,7 @@ def suspects(paths: Paths) -> Iterator[Suspect]:
     nodes = {node.name: node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
     right = namespace_of(source)
     for name in reachable(nodes, defined):
-        for mutant in mutants(nodes[name]):
+        for mutant in compilable(mutants(nodes[name])):
             if name in defined:
                 namespace = dict(right)
                 exec(compile(mutant.source, "<mutant>", "exec"), namespace)
@@ -101,11 +102,23 @@ def suspects(paths: Paths) -> Iterator[Suspect]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in rubric.references:
             if not any(ast.unparse(decorator) == "rubric.reference" for decorator in node.decorator_list):
                 continue
-            for mutant in mutants(node):
+            for mutant in compilable(mutants(node)):
                 namespace = dict(rubric.tests[0].function.__globals__)
                 exec(compile(mutant.source, "<mutant>", "exec"), namespace)
                 answers = {**rubric.references, node.name: namespace[node.name]}
                 yield Suspect(mutant, answers, callers.get(node.name, ()))
+
+
+def compilable(found: list[Mutant]) -> Iterator[Mutant]:
+    """Those that Python takes without a word; the others are noticed when their cell is run."""
+    for mutant in found:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", SyntaxWarning)
+            try:
+                compile(mutant.source, "<mutant>", "exec")
+            except SyntaxError:
+                continue
+        yield mutant
 
 
 def reachable(nodes: dict[str, Any], names: set[str]) -> list[str]:
