@@ -4,6 +4,7 @@ from lecturelib.evaluation.beam import Beams, beam_search
 from lecturelib.evaluation.bleu import Bleu, bleu, tokenize_13a
 from lecturelib.evaluation.cost import (
     Cost,
+    StateBytes,
     count_activation_bytes,
     count_flops,
     count_parameters,
@@ -11,6 +12,7 @@ from lecturelib.evaluation.cost import (
     decoder_parameters,
     kv_cache_bytes,
     measure,
+    state_bytes,
 )
 from lecturelib.evaluation.decoding import (
     Decoded,
@@ -44,6 +46,7 @@ __all__ = [
     "Decoded",
     "Sampler",
     "Start",
+    "StateBytes",
     "accuracy",
     "alignment_error_rate",
     "attention_rollout",
@@ -70,6 +73,7 @@ __all__ = [
     "read_prompt",
     "read_source",
     "seconds",
+    "state_bytes",
     "stream",
     "tokenize_13a",
 ]

@@ -1,6 +1,7 @@
 """From text to integers and back: vocabularies, characters, byte-pair encoding, padding."""
 
 from lecturelib.tokens.batches import (
+    CaptionBatch,
     ContiguousWindows,
     LabelledBatch,
     LanguageBatch,
@@ -8,7 +9,7 @@ from lecturelib.tokens.batches import (
     PairBatch,
     RandomWindows,
     StepBatches,
-    bucket_by_length,
+    collate_captions,
     collate_labelled,
     collate_pairs,
     pad,
@@ -16,6 +17,7 @@ from lecturelib.tokens.batches import (
 )
 from lecturelib.tokens.bpe import BPETokenizer
 from lecturelib.tokens.characters import CharTokenizer
+from lecturelib.tokens.documents import PaddedDocuments, pad_documents, split_sentences
 from lecturelib.tokens.saved import Tokenizer, load_tokenizer
 from lecturelib.tokens.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
 from lecturelib.tokens.words import WordTokenizer, split_words
@@ -27,22 +29,26 @@ __all__ = [
     "SPECIALS",
     "UNK",
     "BPETokenizer",
+    "CaptionBatch",
     "CharTokenizer",
     "ContiguousWindows",
     "LabelledBatch",
     "LanguageBatch",
     "Padded",
+    "PaddedDocuments",
     "PairBatch",
     "RandomWindows",
     "StepBatches",
     "Tokenizer",
     "Vocabulary",
     "WordTokenizer",
-    "bucket_by_length",
+    "collate_captions",
     "collate_labelled",
     "collate_pairs",
     "load_tokenizer",
     "pad",
+    "pad_documents",
     "pair_batches",
+    "split_sentences",
     "split_words",
 ]

@@ -33,14 +33,9 @@ def _classes() -> tuple[str, str]:
 
 @functools.cache
 def gpt2_pattern() -> re.Pattern[str]:
-    """GPT-2's pattern, compiled once."""
+    """GPT-2's pattern, compiled once; the pieces it finds, joined, are the text."""
     letter, number = _classes()
     return re.compile(
         rf"'s|'t|'re|'ve|'m|'ll|'d| ?[{letter}]+| ?[{number}]+| ?[^{_SPACE}{letter}{number}]+"
         rf"|[{_SPACE}]+(?![^{_SPACE}])|[{_SPACE}]+"
     )
-
-
-def split_pretokens(text: str) -> list[str]:
-    """The pieces of a text; joined, they are the text."""
-    return gpt2_pattern().findall(text)
