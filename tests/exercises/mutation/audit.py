@@ -146,11 +146,14 @@ def tests_by_name(rubric: Rubric) -> dict[str, tuple[GraderTest, ...]]:
     return {name: tuple(tests) for name, tests in found.items()}
 
 
+def list_of(paths: Paths) -> Path:
+    return Path(__file__).parent / "survivors" / f"{paths.name}.txt"
+
+
 def listed(paths: Paths) -> dict[str, str]:
     """The mutants that are known to be the same function, with the reason of each."""
-    path = Path(__file__).parent / "survivors" / f"{paths.name}.txt"
     found, reason = {}, ""
-    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+    for line in list_of(paths).read_text(encoding="utf-8").splitlines() if list_of(paths).is_file() else ():
         if line.startswith("# "):
             reason = line[2:]
         elif line:
