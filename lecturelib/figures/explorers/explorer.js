@@ -8,8 +8,9 @@ function mount(identity, css, frame, data, render) {
     const shadow = host.attachShadow({ mode: "open" });
     const style = document.createElement("style");
     style.textContent = css;
-    const card = document.createElement("section");
+    const card = document.createElement("div");
     card.className = "card";
+    card.setAttribute("role", "group"); // no landmark: a page may hold several with the same question
     card.setAttribute("aria-label", frame.title);
     const part = function (tag, name, text) {
       const node = document.createElement(tag);
