@@ -104,13 +104,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("chapters", nargs="*", type=Path, default=sorted((ROOT / "book").glob("*.ipynb")))
     torch.set_num_threads(1)
-    print(f"| chapter | trainings | PFLOP | minutes on one {GPU} | memory (GB) |\n|---|---|---|---|---|")
+    print(f"| chapter | trainings | TFLOP | minutes on one {GPU} | memory (GB) |\n|---|---|---|---|---|")
     for chapter in parser.parse_args().chapters:
         if "sizes(" not in chapter.read_text(encoding="utf-8"):
             continue  # not yet in the form that has one place for its sizes
         needs = needs_of(chapter)
         minutes, memory = max(1, round(needs.seconds / 60)), needs.bytes / 1e9
-        print(f"| {chapter.stem} | {needs.runs} | {needs.flops / 1e15:.2g} | {minutes} | {memory:.1f} |", flush=True)
+        print(f"| {chapter.stem} | {needs.runs} | {needs.flops / 1e12:.2g} | {minutes} | {memory:.2g} |", flush=True)
 
 
 if __name__ == "__main__":
