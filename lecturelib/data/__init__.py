@@ -22,10 +22,12 @@ from lecturelib.data.sets.emoji import Emoji, emoji
 from lecturelib.data.sets.graphs import CitationGraph, cora
 from lecturelib.data.sets.greek_english import Verse, greek_english, greek_tags, plain_text, stem, verses
 from lecturelib.data.sets.images import Images, cifar10, digits, fashion_mnist, mnist
+from lecturelib.data.sets.inference import InferencePair, inference, inference_pairs, read_snli, snli
 from lecturelib.data.sets.multi30k import multi30k
 from lecturelib.data.sets.pairs import Pair
 from lecturelib.data.sets.photo_captions import CaptionedPhoto, photo_captions
 from lecturelib.data.sets.pronunciation import pronunciations
+from lecturelib.data.sets.reading import Question, questions, read_squad, reading, squad
 from lecturelib.data.sets.reviews import Review, long_reviews, movie_reviews
 from lecturelib.data.sets.scenes import (
     Scene,
@@ -59,6 +61,10 @@ LOADERS: dict[str, Callable[[], Any]] = {
     "cora": cora,
     "emoji": emoji,
     "multi30k": multi30k,
+    "inference": inference,
+    "reading": reading,
+    "snli": snli,
+    "squad": squad,
 }
 
 
@@ -78,7 +84,9 @@ __all__ = [
     "FetchError",
     "ImageBatch",
     "Images",
+    "InferencePair",
     "Pair",
+    "Question",
     "Review",
     "Scene",
     "SentenceBatch",
@@ -107,6 +115,8 @@ __all__ = [
     "greek_english",
     "greek_tags",
     "high_frequency_adversary",
+    "inference",
+    "inference_pairs",
     "load",
     "long_reviews",
     "mixup",
@@ -117,11 +127,15 @@ __all__ = [
     "photo_captions",
     "plain_text",
     "pronunciations",
+    "questions",
     "rand_augment",
     "random_crop",
     "random_erasing",
     "random_flip",
     "read_caption",
+    "read_snli",
+    "read_squad",
+    "reading",
     "reference_sentences",
     "remembering",
     "render_animals",
@@ -131,9 +145,11 @@ __all__ = [
     "shakespeare_works",
     "shape_pairs",
     "smooth_labels",
+    "snli",
     "split_by",
     "split_frequencies",
     "split_of",
+    "squad",
     "stem",
     "verses",
 ]

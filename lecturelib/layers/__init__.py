@@ -1,6 +1,7 @@
 """Parts that two or more models share."""
 
 from lecturelib.layers.additive import AdditiveAttention
+from lecturelib.layers.alignment import SoftAlignment
 from lecturelib.layers.attention import Attention, AttentionPositions, MultiHeadAttention, dot_product_attention
 from lecturelib.layers.block import WIRINGS, Block, DeepNorm, FeedForward, PostNorm, PreNorm, Wiring
 from lecturelib.layers.cache import KeyValueCache
@@ -13,6 +14,7 @@ from lecturelib.layers.lora import LoRALinear, add_lora, lora_parameters, merge_
 from lecturelib.layers.masks import causal_mask, padding_mask
 from lecturelib.layers.norms import AdaNorm, PowerNorm
 from lecturelib.layers.patches import PatchEmbedding
+from lecturelib.layers.pooling import AttentionPooling, LastPooling, MaxPooling, MeanPooling
 from lecturelib.layers.positions import (
     ALiBi,
     GridPositions,
@@ -50,6 +52,7 @@ __all__ = [
     "AdaNorm",
     "AdditiveAttention",
     "Attention",
+    "AttentionPooling",
     "AttentionPositions",
     "Block",
     "Cell",
@@ -60,8 +63,11 @@ __all__ = [
     "FeedForward",
     "GridPositions",
     "KeyValueCache",
+    "LastPooling",
     "LearnedPositions",
     "LoRALinear",
+    "MaxPooling",
+    "MeanPooling",
     "MultiHeadAttention",
     "NASCell",
     "PatchEmbedding",
@@ -73,6 +79,7 @@ __all__ = [
     "RelativePositions",
     "RotaryPositions",
     "SinusoidalPositions",
+    "SoftAlignment",
     "StochasticDepth",
     "Trace",
     "WindowAttention",

@@ -17,6 +17,7 @@ from lecturelib.tokens.batches import (
 )
 from lecturelib.tokens.bpe import BPETokenizer
 from lecturelib.tokens.characters import CharTokenizer
+from lecturelib.tokens.documents import PaddedDocuments, pad_documents, split_sentences
 from lecturelib.tokens.saved import Tokenizer, load_tokenizer
 from lecturelib.tokens.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
 from lecturelib.tokens.words import WordTokenizer, split_words
@@ -34,6 +35,7 @@ __all__ = [
     "LabelledBatch",
     "LanguageBatch",
     "Padded",
+    "PaddedDocuments",
     "PairBatch",
     "RandomWindows",
     "StepBatches",
@@ -45,6 +47,8 @@ __all__ = [
     "collate_pairs",
     "load_tokenizer",
     "pad",
+    "pad_documents",
     "pair_batches",
+    "split_sentences",
     "split_words",
 ]
