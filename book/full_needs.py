@@ -1,4 +1,4 @@
-"""What `make full` needs, estimated without a GPU: `python book/full_needs.py` prints the table in README.md.
+"""What `make full` needs, estimated without a GPU: `python book/full_needs.py` gives the table in README.md.
 
 Every chapter runs with the training of scale="full", but each run ends after a few steps: the first is counted
 (floating-point operations, calls into torch, memory) and multiplied by the steps it would take.
@@ -106,11 +106,9 @@ def main() -> None:
     torch.set_num_threads(1)
     print(f"| chapter | trainings | TFLOP | minutes on one {GPU} | memory (GB) |\n|---|---|---|---|---|")
     for chapter in parser.parse_args().chapters:
-        if "sizes(" not in chapter.read_text(encoding="utf-8"):
-            continue  # not yet in the form that has one place for its sizes
         needs = needs_of(chapter)
-        minutes, memory = max(1, round(needs.seconds / 60)), needs.bytes / 1e9
-        print(f"| {chapter.stem} | {needs.runs} | {needs.flops / 1e12:.2g} | {minutes} | {memory:.2g} |", flush=True)
+        minutes, memory = max(1, round(needs.seconds / 60)), max(0.1, needs.bytes / 1e9)
+        print(f"| {chapter.stem} | {needs.runs} | {needs.flops / 1e12:.2g} | {minutes} | {memory:.1f} |", flush=True)
 
 
 if __name__ == "__main__":
