@@ -23,6 +23,7 @@ from lecturelib.data.sets.greek_english import Verse, greek_english, greek_tags,
 from lecturelib.data.sets.images import Images, cifar10, digits, fashion_mnist, mnist
 from lecturelib.data.sets.multi30k import multi30k
 from lecturelib.data.sets.pairs import Pair
+from lecturelib.data.sets.pretrained import minilm, smollm2
 from lecturelib.data.sets.pronunciation import pronunciations
 from lecturelib.data.sets.reviews import Review, long_reviews, movie_reviews
 from lecturelib.data.sets.sequences import SequenceBatch, copying, looking_up, remembering
@@ -30,6 +31,7 @@ from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
 from lecturelib.data.store.data_set import Archive, DataSet
 from lecturelib.data.store.fetching import fetch, fetch_to
+from lecturelib.data.store.gguf import GGUF, read_gguf
 from lecturelib.data.store.registry import DATA_SETS, UnknownDataSetError, find
 from lecturelib.data.store.sources import FetchError
 from lecturelib.data.store.splits import Splits, split_by, split_of
@@ -47,6 +49,8 @@ LOADERS: dict[str, Callable[[], Any]] = {
     "long_reviews": long_reviews,
     "cora": cora,
     "emoji": emoji,
+    "smollm2": smollm2,
+    "minilm": minilm,
     "multi30k": multi30k,
 }
 
@@ -58,6 +62,7 @@ def load(name: str) -> Any:
 
 __all__ = [
     "DATA_SETS",
+    "GGUF",
     "LOADERS",
     "Archive",
     "CitationGraph",
@@ -93,6 +98,7 @@ __all__ = [
     "load",
     "long_reviews",
     "looking_up",
+    "minilm",
     "mixup",
     "mixup_or_cutmix",
     "mnist",
@@ -104,12 +110,14 @@ __all__ = [
     "random_crop",
     "random_erasing",
     "random_flip",
+    "read_gguf",
     "reference_sentences",
     "remembering",
     "repeated_indices",
     "shakespeare",
     "shakespeare_works",
     "shape_pairs",
+    "smollm2",
     "smooth_labels",
     "split_by",
     "split_frequencies",

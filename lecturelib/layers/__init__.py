@@ -7,6 +7,7 @@ from lecturelib.layers.cache import KeyValueCache
 from lecturelib.layers.cells import GRU, LSTM, RNN, Cell
 from lecturelib.layers.cells_searched import MUT1, MUT2, MUT3, NASCell
 from lecturelib.layers.decoder_block import DecoderBlock
+from lecturelib.layers.grouped import GroupedQueryAttention
 from lecturelib.layers.initialisation import initialise, truncated_normal_
 from lecturelib.layers.lora import LoRALinear, add_lora, lora_parameters, merge_lora
 from lecturelib.layers.masks import causal_mask, padding_mask
@@ -21,11 +22,14 @@ from lecturelib.layers.positions import (
     SinusoidalPositions,
     WindowBias,
     interpolate_positions,
+    pair_neighbours,
     relative_index,
 )
 from lecturelib.layers.recurrent import Recurrent, Trace, gradient_norms, reverse_sequences
 from lecturelib.layers.residual import StochasticDepth, depth_rates
+from lecturelib.layers.rms_norm import RMSNorm
 from lecturelib.layers.state import Decodable, DecodingState, detach_state, select_rows
+from lecturelib.layers.swiglu import SwiGLU
 from lecturelib.layers.watching import attention_weights
 from lecturelib.layers.windows import (
     WindowAttention,
@@ -55,6 +59,7 @@ __all__ = [
     "DecodingState",
     "FeedForward",
     "GridPositions",
+    "GroupedQueryAttention",
     "KeyValueCache",
     "LearnedPositions",
     "LoRALinear",
@@ -63,12 +68,14 @@ __all__ = [
     "PatchEmbedding",
     "PostNorm",
     "PreNorm",
+    "RMSNorm",
     "Recurrent",
     "RelativeBias",
     "RelativePositions",
     "RotaryPositions",
     "SinusoidalPositions",
     "StochasticDepth",
+    "SwiGLU",
     "Trace",
     "WindowAttention",
     "WindowBias",
@@ -87,6 +94,7 @@ __all__ = [
     "merge_lora",
     "merge_windows",
     "padding_mask",
+    "pair_neighbours",
     "partition_windows",
     "relative_index",
     "reverse_sequences",
