@@ -25,6 +25,7 @@ from lecturelib.layers.positions import (
     pair_neighbours,
     relative_index,
 )
+from lecturelib.layers.quantised import QuantisedLinear, quantise, stored_bytes
 from lecturelib.layers.recurrent import Recurrent, Trace, gradient_norms, reverse_sequences
 from lecturelib.layers.residual import StochasticDepth, depth_rates
 from lecturelib.layers.rms_norm import RMSNorm
@@ -68,6 +69,7 @@ __all__ = [
     "PatchEmbedding",
     "PostNorm",
     "PreNorm",
+    "QuantisedLinear",
     "RMSNorm",
     "Recurrent",
     "RelativeBias",
@@ -96,10 +98,12 @@ __all__ = [
     "padding_mask",
     "pair_neighbours",
     "partition_windows",
+    "quantise",
     "relative_index",
     "reverse_sequences",
     "select_rows",
     "shift_mask",
     "shift_regions",
+    "stored_bytes",
     "truncated_normal_",
 ]

@@ -16,6 +16,7 @@ from lecturelib.tokens.batches import (
 )
 from lecturelib.tokens.bpe import BPETokenizer
 from lecturelib.tokens.characters import CharTokenizer
+from lecturelib.tokens.chat import ChatML, Message
 from lecturelib.tokens.saved import Tokenizer, load_tokenizer
 from lecturelib.tokens.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
 from lecturelib.tokens.words import WordTokenizer, split_words
@@ -28,9 +29,11 @@ __all__ = [
     "UNK",
     "BPETokenizer",
     "CharTokenizer",
+    "ChatML",
     "ContiguousWindows",
     "LabelledBatch",
     "LanguageBatch",
+    "Message",
     "Padded",
     "PairBatch",
     "RandomWindows",
