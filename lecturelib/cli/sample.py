@@ -50,12 +50,13 @@ def run(arguments: argparse.Namespace) -> int:
     from lecturelib.recipes.texts import TextTask
     from lecturelib.training import find_run
 
+    model: torch.nn.Module
     if arguments.folder is not None and is_pretrained(arguments.folder):
-        model, tokenizer = load_pretrained(arguments.folder, arguments.device)
-        task = TextTask(tokenizer)
+        loaded = load_pretrained(arguments.folder, arguments.device)
+        task, model = TextTask(loaded.tokenizer), loaded.model
     else:
         found = newest_run("language") if arguments.folder is None else find_run(arguments.folder)
-        model, task = load_model(found, "language", arguments.device), TextTask.load(found)
+        task, model = TextTask.load(found), load_model(found, "language", arguments.device)
     generator = torch.Generator(next(model.parameters()).device).manual_seed(arguments.seed)
     if arguments.temperature == 0:
         choose = greedy

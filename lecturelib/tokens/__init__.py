@@ -19,6 +19,7 @@ from lecturelib.tokens.characters import CharTokenizer
 from lecturelib.tokens.chat import ChatML, Message
 from lecturelib.tokens.saved import Tokenizer, load_tokenizer
 from lecturelib.tokens.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
+from lecturelib.tokens.wordpiece import WordPieceTokenizer
 from lecturelib.tokens.words import WordTokenizer, split_words
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "StepBatches",
     "Tokenizer",
     "Vocabulary",
+    "WordPieceTokenizer",
     "WordTokenizer",
     "bucket_by_length",
     "collate_labelled",
