@@ -9,6 +9,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from lecturelib.book.addresses import install_source, repository_url
+
 BOOK = Path(__file__).resolve().parent
 MAX_BYTES = 1_000_000
 CHECKED_TAG = "nbval-check-output"  # the cells whose stored output nbval compares
@@ -52,8 +54,8 @@ def install_problems(cells: list[NotebookNode]) -> Iterator[str]:
     if not cells or cells[0].cell_type != "code":
         yield "the first cell must be the code cell that installs lecturelib when it is missing"
         return
-    if "lecturelib" not in cells[0].source or "install" not in cells[0].source:
-        yield "the first cell must install lecturelib when it is missing"
+    if cells[0].source != install_source(repository_url(BOOK.parent), "[book]"):
+        yield "the first cell must install lecturelib when it is missing, in the words that `make plain` writes"
     if cells[0].outputs:
         yield "the first cell must be silent where lecturelib is installed, but it has stored output"
 
@@ -180,6 +182,8 @@ def set_up_problems(cells: list[NotebookNode]) -> Iterator[str]:
     for pinned in ("set_num_threads", 'device="cpu"', "device='cpu'"):
         if pinned in code:
             yield f"{pinned} holds at every scale: use size.device, and leave threads to sizes"
+    for asked in re.findall(r"""scale [!=]= ["'](?:smoke|full)["']""", code):
+        yield f"{asked} forks the code path: choose with sizes, and ask size.is_trained of claims about trained models"
 
 
 def figure_problems(cells: list[NotebookNode]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from lecturelib.evaluation.beam import Beams, beam_search
 from lecturelib.evaluation.bleu import Bleu, bleu, tokenize_13a
 from lecturelib.evaluation.cost import (
     Cost,
+    StateBytes,
     count_activation_bytes,
     count_flops,
     count_parameters,
@@ -11,6 +12,7 @@ from lecturelib.evaluation.cost import (
     decoder_parameters,
     kv_cache_bytes,
     measure,
+    state_bytes,
 )
 from lecturelib.evaluation.decoding import (
     Decoded,
@@ -54,6 +56,7 @@ __all__ = [
     "Decoded",
     "Sampler",
     "Start",
+    "StateBytes",
     "accuracy",
     "alignment_error_rate",
     "attention_of",
@@ -87,6 +90,7 @@ __all__ = [
     "read_source",
     "residual_stream",
     "seconds",
+    "state_bytes",
     "stream",
     "switched_off",
     "tokenize_13a",

@@ -1,17 +1,21 @@
 """Parts that two or more models share."""
 
 from lecturelib.layers.additive import AdditiveAttention
+from lecturelib.layers.alignment import SoftAlignment
 from lecturelib.layers.attention import Attention, AttentionPositions, MultiHeadAttention, dot_product_attention
-from lecturelib.layers.block import WIRINGS, Block, FeedForward, PostNorm, PreNorm, Wiring
+from lecturelib.layers.block import WIRINGS, Block, DeepNorm, FeedForward, PostNorm, PreNorm, Wiring
 from lecturelib.layers.cache import KeyValueCache
 from lecturelib.layers.cells import GRU, LSTM, RNN, Cell
 from lecturelib.layers.cells_searched import MUT1, MUT2, MUT3, NASCell
 from lecturelib.layers.decoder_block import DecoderBlock
+from lecturelib.layers.deep_norm import deep_norm_scales, initialise_deep_norm
 from lecturelib.layers.grouped import GroupedQueryAttention
 from lecturelib.layers.initialisation import initialise, truncated_normal_
 from lecturelib.layers.lora import LoRALinear, add_lora, lora_parameters, merge_lora
 from lecturelib.layers.masks import causal_mask, padding_mask
+from lecturelib.layers.norms import AdaNorm, PowerNorm
 from lecturelib.layers.patches import PatchEmbedding
+from lecturelib.layers.pooling import AttentionPooling, LastPooling, MaxPooling, MeanPooling
 from lecturelib.layers.positions import (
     ALiBi,
     GridPositions,
@@ -50,24 +54,31 @@ __all__ = [
     "RNN",
     "WIRINGS",
     "ALiBi",
+    "AdaNorm",
     "AdditiveAttention",
     "Attention",
+    "AttentionPooling",
     "AttentionPositions",
     "Block",
     "Cell",
     "Decodable",
     "DecoderBlock",
     "DecodingState",
+    "DeepNorm",
     "FeedForward",
     "GridPositions",
     "GroupedQueryAttention",
     "KeyValueCache",
+    "LastPooling",
     "LearnedPositions",
     "LoRALinear",
+    "MaxPooling",
+    "MeanPooling",
     "MultiHeadAttention",
     "NASCell",
     "PatchEmbedding",
     "PostNorm",
+    "PowerNorm",
     "PreNorm",
     "QuantisedLinear",
     "RMSNorm",
@@ -76,6 +87,7 @@ __all__ = [
     "RelativePositions",
     "RotaryPositions",
     "SinusoidalPositions",
+    "SoftAlignment",
     "StochasticDepth",
     "SwiGLU",
     "Trace",
@@ -85,11 +97,13 @@ __all__ = [
     "add_lora",
     "attention_weights",
     "causal_mask",
+    "deep_norm_scales",
     "depth_rates",
     "detach_state",
     "dot_product_attention",
     "gradient_norms",
     "initialise",
+    "initialise_deep_norm",
     "interpolate_positions",
     "join_neighbours",
     "lora_parameters",

@@ -1,6 +1,7 @@
 """From text to integers and back: vocabularies, characters, byte-pair encoding, padding."""
 
 from lecturelib.tokens.batches import (
+    CaptionBatch,
     ContiguousWindows,
     LabelledBatch,
     LanguageBatch,
@@ -8,7 +9,7 @@ from lecturelib.tokens.batches import (
     PairBatch,
     RandomWindows,
     StepBatches,
-    bucket_by_length,
+    collate_captions,
     collate_labelled,
     collate_pairs,
     pad,
@@ -17,6 +18,7 @@ from lecturelib.tokens.batches import (
 from lecturelib.tokens.bpe import BPETokenizer
 from lecturelib.tokens.characters import CharTokenizer
 from lecturelib.tokens.chat import ChatML, Message
+from lecturelib.tokens.documents import PaddedDocuments, pad_documents, split_sentences
 from lecturelib.tokens.saved import Tokenizer, load_tokenizer
 from lecturelib.tokens.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
 from lecturelib.tokens.wordpiece import WordPieceTokenizer
@@ -29,6 +31,7 @@ __all__ = [
     "SPECIALS",
     "UNK",
     "BPETokenizer",
+    "CaptionBatch",
     "CharTokenizer",
     "ChatML",
     "ContiguousWindows",
@@ -36,6 +39,7 @@ __all__ = [
     "LanguageBatch",
     "Message",
     "Padded",
+    "PaddedDocuments",
     "PairBatch",
     "RandomWindows",
     "StepBatches",
@@ -43,11 +47,13 @@ __all__ = [
     "Vocabulary",
     "WordPieceTokenizer",
     "WordTokenizer",
-    "bucket_by_length",
+    "collate_captions",
     "collate_labelled",
     "collate_pairs",
     "load_tokenizer",
     "pad",
+    "pad_documents",
     "pair_batches",
+    "split_sentences",
     "split_words",
 ]

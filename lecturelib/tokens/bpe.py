@@ -212,10 +212,6 @@ class BPETokenizer:
                 parts.append(bytes_of(self._special_of[index]))
         return text_of(b"".join(parts))
 
-    def tokens_of(self, text: str) -> list[str]:
-        """The tokens of a text as they print, "Ġ" for a space: for looking at."""
-        return [printable(self._tokens[index]) for index in self.encode(text)]
-
     def save(self, path: str | Path) -> None:
         """Write the tokenizer as JSON."""
         content = {

@@ -34,7 +34,7 @@ def _classes() -> tuple[str, str]:
 
 @functools.cache
 def gpt2_pattern() -> re.Pattern[str]:
-    """GPT-2's pattern, compiled once."""
+    """GPT-2's pattern, compiled once; the pieces it finds, joined, are the text."""
     letter, number = _classes()
     return re.compile(
         rf"'s|'t|'re|'ve|'m|'ll|'d| ?[{letter}]+| ?[{number}]+| ?[^{_SPACE}{letter}{number}]+"
@@ -47,16 +47,14 @@ def _digit_pattern() -> re.Pattern[str]:
     return re.compile(f"([{_classes()[1]}])")
 
 
-def split_pretokens(text: str) -> list[str]:
-    """The pieces of a text; joined, they are the text."""
-    return gpt2_pattern().findall(text)
-
-
 def split_digits(text: str) -> list[str]:
     """The pieces of a text as SmolLM cuts it: every digit alone first, then GPT-2's pattern on what is between."""
     between = _digit_pattern().split(text)  # odd places are digits
     return [piece for part in between for piece in gpt2_pattern().findall(part)]
 
 
-PRETOKENS: Mapping[str, Callable[[str], list[str]]] = {"gpt2": split_pretokens, "smollm": split_digits}
+PRETOKENS: Mapping[str, Callable[[str], list[str]]] = {
+    "gpt2": lambda text: gpt2_pattern().findall(text),
+    "smollm": split_digits,
+}
 """Ways to cut text before merging, by the name that GGUF files call them."""

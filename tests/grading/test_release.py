@@ -9,7 +9,7 @@ import pytest
 from lecturelib.cli import main
 from lecturelib.grading.check.packing import unpack
 from lecturelib.grading.notebook import parse_notebook
-from lecturelib.grading.release.notebooks import Paths, drift, release, repository_url, strip_solutions
+from lecturelib.grading.release.notebooks import Paths, drift, release, strip_solutions
 
 RUBRIC = """
 from lecturelib.grading import Rubric, assert_close
@@ -189,14 +189,6 @@ def test_release_without_rubric_config_or_solutions_says_which(
     paths.rubric.unlink()
     assert main(["release", "--root", str(tmp_path)]) == 2
     assert "has no rubric" in capsys.readouterr().err
-
-
-def test_repository_url_is_read_from_the_one_place(tmp_path: Path) -> None:
-    course(tmp_path)
-    assert repository_url(tmp_path) == "https://example.org/me/mine"
-    (tmp_path / "_config.yml").write_text("title: T\nhtml:\n  url: https://example.org\n")
-    with pytest.raises(ValueError, match="no repository url"):
-        repository_url(tmp_path)
 
 
 def test_stub_names_the_method_it_stands_in(tmp_path: Path) -> None:

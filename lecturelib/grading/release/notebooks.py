@@ -24,6 +24,7 @@ from typing import Any
 
 import nbformat
 
+from lecturelib.book.addresses import install_source, repository_url
 from lecturelib.grading.check.packing import pack_rubric, same_checks
 from lecturelib.grading.notebook import UNGRADED_TAG, read_bytes
 from lecturelib.grading.rubric.rubric import Rubric, load_rubric
@@ -66,19 +67,6 @@ def sets_in(root: Path, names: list[str] | None = None, rubrics: Path | None = N
         known = ", ".join(paths.name for paths in found)
         raise ValueError(f"no solutions/{unknown[0]}.ipynb; there are {known}")
     return [paths for paths in found if paths.name in names]
-
-
-def repository_url(root: Path) -> str:
-    """The repository's address, from the one place that holds it."""
-    config = root / "_config.yml"
-    if not config.is_file():
-        raise FileNotFoundError(f"no {config}; its repository url is what the first cell installs from")
-    match = re.search(
-        r"^repository:\n(?:[ \t]+.*\n|[ \t]*\n)*?[ \t]+url:[ \t]*[\"']?([^\s\"'#]+)", config.read_text(), re.M
-    )
-    if match is None:
-        raise ValueError(f"{config} has no repository url")
-    return match.group(1).rstrip("/")
 
 
 def release(paths: Paths) -> str:
@@ -163,16 +151,6 @@ def _enclosing(lines: list[str], indent: str) -> str:
             indent = match.group(1)
             names.insert(0, match.group(2))
     return ".".join(names) or "this cell"
-
-
-def install_source(repository: str) -> str:
-    """The first cell of every released notebook: silent when lecturelib is there."""
-    return (
-        "import importlib.util\nimport subprocess\nimport sys\n\n"
-        'if importlib.util.find_spec("lecturelib") is None:\n'
-        f'    address = "lecturelib @ git+{repository}"\n'
-        '    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", address], check=True)'
-    )
 
 
 def _with_badge(source: str, rubric: Rubric, name: str) -> str:

@@ -1,7 +1,7 @@
 """What a foreign layout is: where each of our parameters is stored; and copying, without a name left over."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -60,6 +60,13 @@ class Layout:
     tied: Mapping[str, str] = field(default_factory=dict)
     ignored: str = "$^"
     head: tuple[str, ...] = ("head.",)
+
+
+def stage_blocks(depths: Iterable[int], theirs: str) -> Iterator[tuple[str, str]]:
+    """How the names of every block begin in a model of stages, ours and theirs."""
+    for i, depth in enumerate(depths):
+        for j in range(depth):
+            yield f"stages.{i}.blocks.{j}.", f"{theirs}.{i}.blocks.{j}."
 
 
 def modules(table: Mapping[str, str], ours: str = "", theirs: str = "") -> Entries:

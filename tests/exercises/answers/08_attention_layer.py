@@ -521,4 +521,4 @@ def symmetry(layer, x):
             names.discard("invariant")
         if y.dim() == 2 or not torch.allclose(z, matrix @ y, atol=1e-4):
             names.discard("equivariant")
-    return names.pop() if names else "neither"
+    return next((name for name in ("invariant", "equivariant") if name in names), "neither")
