@@ -44,13 +44,6 @@ def test_page_links_the_chapters_it_mentions(page: Path, notebook_rules: ModuleT
     assert list(notebook_rules.prose_problems(page.read_text(encoding="utf-8"), page.name, is_chapter=False)) == []
 
 
-def test_what_counts_as_not_yet_converted_is_not(notebook_rules: ModuleType) -> None:
-    for stem in notebook_rules.UNCONVERTED:
-        path = BOOK / f"{stem}.ipynb"
-        cells = nbformat.read(path, as_version=4).cells
-        assert list(notebook_rules.page_problems(path, cells)), f"{stem} keeps the rules: take it off the list"
-
-
 def test_no_two_citations_look_alike() -> None:
     labels: dict[tuple[str, ...], list[str]] = {}
     for key, entry in pybtex.database.parse_file(BOOK / "references.bib").entries.items():

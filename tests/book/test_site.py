@@ -190,11 +190,11 @@ def test_page_on_a_phone(any_page: str, visit: Visitor) -> None:
     assert_clean(seen)
     assert seen.page.evaluate("document.documentElement.dataset.theme") == "dark"
     too_wide = seen.page.evaluate(
-        """() => document.documentElement.scrollWidth <= 392 ? [] :
+        """() => document.documentElement.scrollWidth <= 390 ? [] :
             [...document.querySelectorAll("article *")].filter((e) => e.getBoundingClientRect().right > 391)
             .slice(0, 5).map((e) => e.outerHTML.slice(0, 120))"""
     )
-    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 392, too_wide
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390, too_wide
     small = seen.page.evaluate(
         """() => [...document.querySelectorAll("figure.course-figure svg")]
             .filter((svg) => svg.getClientRects().length)
