@@ -3,12 +3,12 @@
 from lecturelib.layers.additive import AdditiveAttention
 from lecturelib.layers.alignment import SoftAlignment
 from lecturelib.layers.attention import Attention, AttentionPositions, MultiHeadAttention, dot_product_attention
-from lecturelib.layers.block import WIRINGS, Block, DeepNorm, FeedForward, PostNorm, PreNorm, Wiring
+from lecturelib.layers.block import WIRINGS, Block, FeedForward, PostNorm, PreNorm, Wiring
 from lecturelib.layers.cache import KeyValueCache
 from lecturelib.layers.cells import GRU, LSTM, RNN, Cell
 from lecturelib.layers.cells_searched import MUT1, MUT2, MUT3, NASCell
 from lecturelib.layers.decoder_block import DecoderBlock
-from lecturelib.layers.deep_norm import deep_norm_scales, initialise_deep_norm
+from lecturelib.layers.deep_norm import DeepNorm, deep_norm_scales, initialise_deep_norm, use_deep_norm
 from lecturelib.layers.grouped import GroupedQueryAttention
 from lecturelib.layers.initialisation import initialise, truncated_normal_
 from lecturelib.layers.lora import LoRALinear, add_lora, lora_parameters, merge_lora
@@ -120,4 +120,5 @@ __all__ = [
     "shift_regions",
     "stored_bytes",
     "truncated_normal_",
+    "use_deep_norm",
 ]
