@@ -24,7 +24,6 @@ from typing import Any
 
 import nbformat
 
-from lecturelib.book.addresses import install_source, repository_url
 from lecturelib.grading.check.packing import pack_rubric, same_checks
 from lecturelib.grading.notebook import UNGRADED_TAG, read_bytes
 from lecturelib.grading.rubric.rubric import Rubric, load_rubric
@@ -72,6 +71,11 @@ def sets_in(root: Path, names: list[str] | None = None, rubrics: Path | None = N
 
 def release(paths: Paths) -> str:
     """The exercise notebook of a set, as the text of its file."""
+    from lecturelib.book.addresses import (
+        install_source,
+        repository_url,
+    )  # a check reads notebooks too, and needs no book
+
     notebook = load_notebook(paths.solution)
     if not paths.rubric.is_file():
         raise FileNotFoundError(f"solutions/{paths.name}.ipynb has no rubric: write {paths.rubric}")
