@@ -16,6 +16,7 @@ from lecturelib.grading.check.inline import inline_html
 from lecturelib.grading.check.packing import pack_rubric, unpack
 from lecturelib.grading.rubric.results import Picture
 from lecturelib.grading.rubric.rubric import rubric_from_source
+from lecturelib.grading.sandbox.worker.packages import not_there
 from lecturelib.grading.sandbox.worker.stand_in import NOT_THERE
 
 ROOT = Path(__file__).parents[2]
@@ -338,3 +339,11 @@ def test_bundle_holds_exercises_and_nothing_else(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         assert archive.namelist() == ["exercises/README.txt", "exercises/16_swin.ipynb"]
         assert "BEGIN SOLUTION" not in archive.read("exercises/16_swin.ipynb").decode()
+
+
+def test_check_says_of_a_package_what_the_grader_says() -> None:
+    source = RIGHT.replace("return x + x", "return yaml.safe_load('[]') or x + x") + "\nimport yaml\n"
+    assert not_there("yaml") in repr(load_checks(BLOB, namespace(source))("double"))
+    assert load_checks(BLOB, namespace(RIGHT + "\nimport yaml\n"))(
+        "double"
+    ).passed  # what does not use it is not held up
