@@ -56,7 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
         task, model = TextTask(loaded.tokenizer), loaded.model
     else:
         found = newest_run("language") if arguments.folder is None else find_run(arguments.folder)
-        task, model = TextTask.load(found), load_model(found, "language", arguments.device)
+        model = load_model(found, "language", arguments.device)  # first: it names what a wrong run lacks
+        task = TextTask.load(found)
     generator = torch.Generator(next(model.parameters()).device).manual_seed(arguments.seed)
     if arguments.temperature == 0:
         choose = greedy
