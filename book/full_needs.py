@@ -30,7 +30,7 @@ BYTES_A_PARAMETER = 16  # itself, its gradient, two moments of Adam
 STEPS = 2  # before a run is cut
 # Sizes that say how much is read or measured, and nothing about training.
 READ = {"texts", "held_out", "max_n", "characters", "draws", "lengths", "repeats"}
-READ |= {"test", "merges", "judged", "counted", "times", "sides", "verses"}
+READ |= {"test_every", "probe_words", "test", "merges", "judged", "counted", "times", "sides", "verses"}
 
 train = training.train
 
@@ -108,7 +108,8 @@ def main() -> None:
     for chapter in parser.parse_args().chapters:
         needs = needs_of(chapter)
         minutes, memory = max(1, round(needs.seconds / 60)), max(0.1, needs.bytes / 1e9)
-        print(f"| {chapter.stem} | {needs.runs} | {needs.flops / 1e12:.2g} | {minutes} | {memory:.1f} |", flush=True)
+        flops = float(f"{needs.flops / 1e12:.2g}")
+        print(f"| {chapter.stem} | {needs.runs} | {flops:g} | {minutes} | {memory:.1f} |", flush=True)
 
 
 if __name__ == "__main__":
