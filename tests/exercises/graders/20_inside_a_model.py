@@ -185,9 +185,8 @@ def grouped_attention_is_causal(submission, rng):
 def extremes_of_grouping(submission, rng):
     for heads in (1, 4):
         query, key, value = draw(rng, 2, 4, 3, 6), draw(rng, 2, heads, 3, 6), draw(rng, 2, heads, 3, 6)
-        assert_close(submission.lend(key, 4), lend(key, 4), what=f"keys of {heads} head{'s' * (heads > 1)}, lent")
         got = submission.grouped_attention(query, key, value)
-        assert_close(got, grouped_attention(query, key, value), what="the attended values")
+        assert_close(got, grouped_attention(query, key, value), what=f"attention with keys of {heads} of 4 heads")
 
 
 # 3. The induction score
@@ -404,5 +403,4 @@ def one_head_is_off(submission, rng):
 )
 def heads_and_stream_of_other_widths(submission, rng):
     mixed, output = draw(rng, 3, 4, 2, 5), draw(rng, 20, 7)
-    assert_close(submission.head_outputs(mixed, output), head_outputs(mixed, output), what="the heads' parts")
     assert_close(submission.without_head(mixed, output, 1), without_head(mixed, output, 1), what="the output")
