@@ -85,7 +85,16 @@ def test_written_exercise_keeps_its_model_answer_and_its_items(tmp_path: Path) -
 def test_release_writes_stubs_badges_and_checks(tmp_path: Path) -> None:
     cells = cells_of(release(course(tmp_path)))
     assert list(cells) == [
-        *("title", "install", "parameters", "lecturelib-checks", "double-spec", "double-answer", "double-example"),
+        *(
+            "title",
+            "install",
+            "parameters",
+            "may-import",
+            "lecturelib-checks",
+            "double-spec",
+            "double-answer",
+            "double-example",
+        ),
         *("check-double", "end", "check-all"),
     ]
     assert "return 2 * x" not in cells["double-answer"].source

@@ -24,10 +24,10 @@ from typing import Any
 
 import nbformat
 
-from lecturelib.book.addresses import install_source, repository_url
 from lecturelib.grading.check.packing import pack_rubric, same_checks
 from lecturelib.grading.notebook import UNGRADED_TAG, read_bytes
 from lecturelib.grading.rubric.rubric import Rubric, load_rubric
+from lecturelib.grading.sandbox.worker.packages import MAY_IMPORT
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 CHECKS_TAG = "lecturelib-checks"
@@ -71,6 +71,11 @@ def sets_in(root: Path, names: list[str] | None = None, rubrics: Path | None = N
 
 def release(paths: Paths) -> str:
     """The exercise notebook of a set, as the text of its file."""
+    from lecturelib.book.addresses import (
+        install_source,
+        repository_url,
+    )  # a check reads notebooks too, and needs no book
+
     notebook = load_notebook(paths.solution)
     if not paths.rubric.is_file():
         raise FileNotFoundError(f"solutions/{paths.name}.ipynb has no rubric: write {paths.rubric}")
@@ -102,7 +107,7 @@ def release(paths: Paths) -> str:
                 made.metadata["tags"] = [UNGRADED_TAG]
             cells.append(made)
         if "parameters" in tags:
-            cells.append(_checks_cell(rubric))
+            cells += [_imports_cell(), _checks_cell(rubric)]
         if "end-of-exercises" in tags:
             is_over = True
             cells.append(nbformat.v4.new_code_cell(source="check()", id="check-all"))
@@ -185,6 +190,15 @@ def _checks_cell(rubric: Rubric) -> Any:
     )
     metadata = {"cellView": "form", "jupyter": {"source_hidden": True}, "tags": ["hide-input", CHECKS_TAG]}
     return nbformat.v4.new_code_cell(source=text, id=CHECKS_TAG, metadata=metadata)
+
+
+def _imports_cell() -> Any:
+    allowed = ", ".join(f"`{name}`" for name in MAY_IMPORT)
+    text = (
+        f"Your answers may import {allowed} and Python's own modules. No other package is there when this notebook is "
+        "graded, and `lecturelib` is there only for figures and checks: what an exercise asks for is yours to write."
+    )
+    return nbformat.v4.new_markdown_cell(source=text, id="may-import")
 
 
 def _check_cells(exercise: str | None) -> list[Any]:
