@@ -24,14 +24,15 @@ from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.optim import AdamW, Optimizer
 
-from lecturelib.layers import AdaNorm, PowerNorm, Wiring, initialise_deep_norm
+from lecturelib.layers import AdaNorm, PowerNorm, Wiring, initialise_deep_norm, use_deep_norm
 from lecturelib.models import GPT, GPTConfig
 from lecturelib.training import LAMB, Constant, Linear, RAdam, decay_groups, save_run, seed_everything
 from lecturelib.training.runs import RUNS
 
-SYMBOLS, LENGTH, WIDTH, BATCH, STEPS, WARMUP = 16, 8, 16, 16, 200, 60
+SYMBOLS, LENGTH, WIDTH, BATCH, STEPS, WARMUP = 16, 8, 16, 16, 200, 150
 BETAS = (0.9, 0.98)  # those of the transformer of 2017
 SEEDS = (0, 1, 2)
+CAUSE_SEEDS = (0, 1, 2, 3, 4)
 NORMS: dict[str, Callable[[int], nn.Module]] = {"layer": nn.LayerNorm, "ada": AdaNorm, "power": PowerNorm}
 MAP_RATES, MAP_WARMUPS = (1e-3, 3e-3, 1e-2, 3e-2, 1e-1), (0, 5, 20, 60, 150)
 TEXTS, BATCHES = 8_192, (16, 64, 256, 1024)
@@ -56,14 +57,17 @@ class Case:
 
 def config_of(case: Case) -> GPTConfig:
     sizes = {"vocab_size": SYMBOLS, "max_len": LENGTH, "d_model": WIDTH, "num_heads": 2, "num_layers": case.num_layers}
-    return GPTConfig(**sizes, dropout=0.0, wiring=case.wiring)
+    wiring = "post_norm" if case.wiring == "deep_norm" else case.wiring  # DeepNorm is put in by `build`
+    return GPTConfig(**sizes, dropout=0.0, wiring=wiring)
 
 
 def build(case: Case) -> GPT:
     """A GPT whose matrices start Xavier-normal, as in the papers on deep post-norm stacks."""
     seed_everything(case.seed)
     model = GPT(config_of(case))
-    if case.wiring != "deep_norm":  # which starts so by itself, but smaller
+    if case.wiring == "deep_norm":
+        use_deep_norm(model.blocks)  # which starts them so too, but smaller
+    else:
         initialise_deep_norm(model.blocks, beta=1.0)
     for table in (model.token_embedding, model.positions):
         nn.init.normal_(table.weight, std=WIDTH**-0.5)  # type: ignore[union-attr, arg-type]
@@ -77,12 +81,14 @@ def build(case: Case) -> GPT:
 def optimizer_of(case: Case, model: nn.Module) -> Optimizer:
     """All have the same betas, and the same weight decay on the same weights."""
     groups = decay_groups(model, 0.01)
-    if case.optimizer == "adam":
+    if case.optimizer in ("adam", "adam_waits"):
         return AdamW(groups, lr=case.learning_rate, betas=BETAS, fused=True)
     return {"radam": RAdam, "lamb": LAMB}[case.optimizer](groups, lr=case.learning_rate, betas=BETAS)
 
 
 def factor_of(case: Case, step: int) -> float:
+    if case.optimizer == "adam_waits":  # it gathers its means for WARMUP steps before it moves
+        return float(step >= WARMUP)
     if not case.falls:
         return Constant(warmup=case.warmup)(step)
     return Linear(steps=max(case.steps, case.warmup + 1), warmup=case.warmup)(step)
@@ -171,8 +177,14 @@ def row_of(case: Case, model: nn.Module, curve: Tensor) -> dict[str, Any]:
 
 
 def cause_cases() -> list[Case]:
-    grid = itertools.product(("post_norm", "pre_norm", "deep_norm"), ("adam", "radam"), (0, WARMUP), SEEDS)
-    return [Case(wiring=wiring, optimizer=kind, warmup=warmup, seed=seed) for wiring, kind, warmup, seed in grid]
+    """Each takes as many steps that move; Adam that waits first sees as many batches as a warm-up takes."""
+    ways = [("adam", 0), ("adam", WARMUP), ("radam", 0), ("radam", WARMUP), ("adam_waits", 0)]
+    return [
+        Case(wiring=wiring, optimizer=kind, warmup=warmup, steps=STEPS + WARMUP * (kind == "adam_waits"), seed=seed)
+        for wiring in ("post_norm", "pre_norm", "deep_norm")
+        for kind, warmup in ways
+        for seed in CAUSE_SEEDS
+    ]
 
 
 def map_cases() -> list[Case]:
@@ -195,7 +207,7 @@ def batch_cases() -> list[Case]:
 def norm_cases() -> list[Case]:
     grid = itertools.product(("post_norm", "pre_norm"), NORMS, SEEDS)
     return [
-        Case(wiring=wiring, norm=norm, num_layers=4, learning_rate=3e-3, warmup=WARMUP, seed=seed)
+        Case(wiring=wiring, norm=norm, num_layers=4, learning_rate=3e-3, warmup=60, seed=seed)
         for wiring, norm, seed in grid
     ]
 
