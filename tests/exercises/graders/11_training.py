@@ -277,12 +277,13 @@ def walks_as_radam(submission, rng):
     points=1,
     visible=False,
     topic="other betas",
-    hint="Try β₂ = 0.95 and 0.999, two steps and thirty.",
+    hint="Try β₂ = 0.95 and 0.999, two steps and thirty, and a weight whose gradient is always 0.",
     needs=("effective_length", "rectify"),
 )
 def walks_with_other_betas(submission, rng):
     for beta1, beta2, steps in ((0.8, 0.95, 30), (0.9, 0.999, 2), (0.9, 0.999, 8)):
         weight, gradients = draw(rng, 3, 2), draw(rng, steps, 3, 2)
+        gradients[:, 0, 1] = 0  # a weight that nothing moves
         got, want = (
             submission.radam(weight, gradients, 0.05, beta1, beta2),
             radam(weight, gradients, 0.05, beta1, beta2),
@@ -486,11 +487,12 @@ def moves_the_scale(submission, rng):
     points=1,
     visible=False,
     topic="other scales",
-    hint="Try gradients of zero, a scale of 1 and of 65,536.",
+    hint="Try gradients of zero, very short ones with a small bound, a scale of 1 and of 65,536.",
 )
 def clips_at_other_scales(submission, rng):
     assert_clips(submission, [torch.zeros(2, 3), torch.zeros(5)], 4.0, 1.0)
     assert_clips(submission, [draw(rng, 5), draw(rng, 2, 2), draw(rng, 3)], 1.0, 0.5)
+    assert_clips(submission, [draw(rng, 5) / 8, draw(rng, 3) / 8], 2.0, 0.01)
     assert_clips(submission, [65536 * draw(rng, 5), 65536 * draw(rng, 2)], 65536.0, 10.0)
     for given in ((2.0, 0, False, 3), (2.0, 1, True, 3), (2.0, 2, True, 3)):
         assert_close(submission.next_scale(*given), next_scale(*given), what=("the scale", "the count"))
