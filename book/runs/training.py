@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, grad_and_value, stack_module_state, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 from torch.optim import AdamW, Optimizer
 
 from lecturelib.layers import AdaNorm, PowerNorm, Wiring, initialise_deep_norm, use_deep_norm
@@ -215,43 +216,46 @@ DISTANCES = [round(0.1 * place, 1) for place in range(-10, 11)]
 LOOKS = 21  # how often a run is looked at, its start and its end among them
 
 
-def sharpest(model: GPT, tokens: Tensor, direction: list[Tensor], rounds: int) -> tuple[float, list[Tensor]]:
-    """The largest curvature of the loss at the weights, and its direction, by power iteration from a direction."""
-    weights, found = list(model.parameters()), 0.0
+def sharpest(model: GPT, tokens: Tensor, start: Tensor, rounds: int) -> tuple[float, Tensor]:
+    """The largest curvature of the loss at the weights, and its direction: Lanczos's method from a start.
+
+    Power iteration would find the largest in size, which is often a negative one on the way down.
+    """
+    weights, basis, products = list(model.parameters()), [start / start.norm()], []
     with sdpa_kernel(SDPBackend.MATH):  # the fused kernel has no second derivative
-        gradients = torch.autograd.grad(loss_of(model, tokens), weights, create_graph=True)
+        gradient = parameters_to_vector(torch.autograd.grad(loss_of(model, tokens), weights, create_graph=True))
         for _ in range(rounds):
-            length = torch.sqrt(sum((part.square().sum() for part in direction), torch.zeros(())))
-            direction = [part / length for part in direction]
-            turned = torch.autograd.grad(gradients, weights, direction, retain_graph=True)
-            found = float(sum((a * b).sum() for a, b in zip(turned, direction, strict=True)))
-            direction, before = [part.detach() for part in turned], direction
-    return found, before
+            product = parameters_to_vector(torch.autograd.grad(gradient, weights, basis[-1], retain_graph=True))
+            products.append(product)
+            for known in (*basis, *basis):  # twice, for rounding
+                product = product - (product @ known) * known
+            basis.append(product / product.norm())
+    known = torch.stack(basis[:-1])  # (rounds, weights)
+    values, vectors = torch.linalg.eigh(known @ torch.stack(products).mT)  # of the curvature within what is known
+    return float(values[-1]), vectors[:, -1] @ known
 
 
 @torch.no_grad()
-def slice_of(model: GPT, tokens: Tensor, direction: list[Tensor]) -> list[float]:
+def slice_of(model: GPT, tokens: Tensor, direction: Tensor) -> list[float]:
     """The loss at `DISTANCES` along a direction of length 1."""
     weights, losses = list(model.parameters()), []
-    kept = [weight.clone() for weight in weights]
+    start = parameters_to_vector(weights)
     for distance in DISTANCES:
-        for weight, start, part in zip(weights, kept, direction, strict=True):
-            weight.copy_(start + distance * part)
+        vector_to_parameters(start + distance * direction, weights)
         losses.append(round(float(loss_of(model, tokens)), 4))
-    for weight, start in zip(weights, kept, strict=True):
-        weight.copy_(start)
+    vector_to_parameters(start, weights)
     return losses
 
 
-def sharpness_rows(case: Case, rounds: int = 8) -> list[dict[str, Any]]:
+def sharpness_rows(case: Case, rounds: int = 15) -> list[dict[str, Any]]:
     """Train a case, and look at the ground under it now and then."""
     model, tokens = build(case), texts(64, seed=98, step=0)
     optimizer, rows = optimizer_of(case, model), []
-    direction = [torch.randn_like(weight) for weight in model.parameters()]
+    start = torch.randn(parameters_to_vector(model.parameters()).shape)
     every = max(1, case.steps // (LOOKS - 1))
     for step in range(case.steps + 1):
         if step % every == 0:
-            curvature, direction = sharpest(model, tokens, direction, rounds)
+            curvature, direction = sharpest(model, tokens, start, rounds)
             along = slice_of(model, tokens, direction)
             middle = along[len(along) // 2]
             rows.append(
