@@ -73,20 +73,24 @@ def _facts(rng: random.Random) -> tuple[list[str], list[_Asked]]:
     return said, [_Asked(words, answer, sentence) for sentence in said for words, answer in asked[sentence]]
 
 
-def _chains(rng: random.Random) -> tuple[list[str], list[_Asked]]:
-    """Guests and hosts: where a guest stays is what another sentence says of the host."""
+def _chains(rng: random.Random, hops: int) -> tuple[list[str], list[_Asked]]:
+    """Guests and hosts: where a guest stays is what another sentence says of the host; one hop asks for either half."""
     people, towns = rng.sample(NAMES, 8), rng.sample(TOWNS, 4)
     said, asked = [], []
     for guest, host, town in zip(people[:4], people[4:], towns, strict=True):
-        home = f"{host} lives in {town} ."
-        said += [f"{guest} is the guest of {host} .", home]
-        asked.append(_Asked(f"where is {guest} staying ?", town, home))
+        visit, home = f"{guest} is the guest of {host} .", f"{host} lives in {town} ."
+        said += [visit, home]
+        if hops == 2:
+            asked.append(_Asked(f"where is {guest} staying ?", town, home))
+        else:
+            asked.append(_Asked(f"where does {host} live ?", town, home))
+            asked.append(_Asked(f"whose guest is {guest} ?", host, visit))
     rng.shuffle(said)
     return said, asked
 
 
 def _passage(rng: random.Random, hops: int) -> Question:
-    said, could_ask = _facts(rng) if hops == 1 else _chains(rng)
+    said, could_ask = _facts(rng) if hops == 1 and rng.random() < 0.5 else _chains(rng, hops)
     asked = rng.choice(could_ask)
     before = sum(len(sentence.split()) for sentence in said[: said.index(asked.sentence)])
     words, answer = asked.sentence.split(), asked.answer.split()
@@ -99,8 +103,8 @@ def questions(count: int, *, hops: int | None = None, split: str = "train", seed
     """Make `count` questions for one split, each about a passage of its own.
 
     Every question has rivals in its passage: other people who went somewhere, got something or live in a town. With
-    hops=2 the question names a guest, one sentence names the host, and another says where the host lives; None mixes
-    both kinds. Passages of one split occur in no other.
+    hops=2 the question names a guest, one sentence names the host, and another says where the host lives; some
+    questions of one hop ask for either half of that. None mixes both kinds. Passages of one split occur in no other.
     """
     if split not in SPLITS:
         raise ValueError(f"split={split!r} must be one of {', '.join(SPLITS)}")
