@@ -3,7 +3,7 @@
     python book/runs/attention_pooling.py pooling_reviews    # four ways to pool, few labels and many
     python book/runs/attention_pooling.py han_reviews        # a hierarchical attention network for long reviews
     python book/runs/attention_pooling.py esim_inference     # ESIM against two vectors and bags of words
-    python book/runs/attention_pooling.py span_reading       # one turn of reading against three
+    python book/runs/attention_pooling.py span_reading       # pointing at answers, also in dialogues
 
 Each writes lecturelib/runs/NAME: a row of history for every model trained, and the weights of the one shown. What is
 in the history already is not trained again. All together take about a quarter of an hour of one core.
@@ -31,6 +31,7 @@ from lecturelib.data import (
     Question,
     Review,
     Splits,
+    dialogues,
     inference_pairs,
     long_reviews,
     movie_reviews,
@@ -299,43 +300,46 @@ def span_loss(model: nn.Module, batch: TextPairs) -> tuple[Tensor, int]:
 
 
 def span_reading() -> None:
-    learned, asked = questions(15_000), questions(1000, split="test")
+    learned, asked = questions(8_000) + dialogues(4_000), questions(1000, split="test") + dialogues(500, split="test")
     vocabulary = Vocabulary.build(words for q in learned for words in (q.passage, q.question))
     folder = RUNS / "span_reading"
     folder.mkdir(parents=True, exist_ok=True)
     WordTokenizer(vocabulary).save(folder / "tokens.json")
 
-    def collate(examples: Sequence[Question]) -> TextPairs:
+    def collate(examples: Sequence[Question], *, remembers: bool = True) -> TextPairs:
+        said = [q.before + q.question if remembers else q.question for q in examples]
         passage = pad([vocabulary.encode(q.passage) for q in examples], pad_id=vocabulary.pad_id)
-        question = pad([vocabulary.encode(q.question) for q in examples], pad_id=vocabulary.pad_id)
+        question = pad([vocabulary.encode(words) for words in said], pad_id=vocabulary.pad_id)
         return TextPairs(*passage, *question, torch.tensor([(q.start, q.end) for q in examples]))
 
     @torch.no_grad()
-    def exact(model: nn.Module, hops: int) -> float:
+    def exact(model: nn.Module, chosen: list[Question], remembers: bool) -> float:
         model.eval()
-        chosen = [q for q in asked if q.hops == hops]
-        batch = collate(chosen)
+        batch = collate(chosen, remembers=remembers)
         return float((best_span(model(*batch[:4])) == batch.targets).all(dim=1).float().mean())
 
-    steps, batch, rate = 2000, 32, 4e-3
+    steps, batch, rate = 800, 32, 4e-3
     sizes = {"vocab_size": len(vocabulary), "embedding_dim": 32, "hidden_dim": 40}
     history = History(
         "span_reading",
-        {"data": "reading", "steps": steps, "batch": batch, "learning_rate": rate, "held_out": len(asked)}
-        | {"model": asdict(SpanReaderConfig(**sizes, num_turns=3))},
+        {"data": "reading, and second turns", "steps": steps, "batch": batch, "learning_rate": rate}
+        | {"held_out": 1000, "held_out_dialogues": 500, "model": asdict(SpanReaderConfig(**sizes, num_turns=3))},
     )
-    for seed in (0,):
-        for turns in (3, 1):
-            case = {"turns": turns, "seed": seed}
-            if history.find(case):
-                continue
-            seed_everything(seed)
-            model = SpanReader(SpanReaderConfig(**sizes, num_turns=turns))
-            batches = StepBatches(learned, collate, batch_size=batch, seed=seed)
-            row = fit(model, batches, span_loss, steps=steps, rate=rate, seed=seed)
-            one, two = exact(model, 1), exact(model, 2)
-            row = {"accuracy": (one + two) / 2, "one_hop": one, "two_hops": two, **row}
-            history.add(case, row, model if case == {"turns": 3, "seed": 0} else None)
+    kinds = {
+        "one_hop": [q for q in asked if not q.before and q.hops == 1],
+        "two_hops": [q for q in asked if q.hops == 2],
+        "second_turn": [q for q in asked if q.before],
+    }
+    for readings, remembers in ((3, True), (1, True), (1, False)):
+        case = {"readings": readings, "remembers": remembers, "seed": 0}
+        if history.find(case):
+            continue
+        seed_everything(0)
+        model = SpanReader(SpanReaderConfig(**sizes, num_turns=readings))
+        batches = StepBatches(learned, partial(collate, remembers=remembers), batch_size=batch, seed=0)
+        row = fit(model, batches, span_loss, steps=steps, rate=rate, seed=0)
+        right = {name: exact(model, chosen, remembers) for name, chosen in kinds.items()}
+        history.add(case, {"accuracy": sum(right.values()) / 3, **right, **row}, model if readings == 3 else None)
 
 
 KINDS = {run.__name__: run for run in (pooling_reviews, han_reviews, esim_inference, span_reading)}

@@ -7,7 +7,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from lecturelib.data import inference_pairs, long_reviews, questions
+from lecturelib.data import dialogues, inference_pairs, long_reviews, questions
 from lecturelib.models import (
     ESIM,
     ESIMConfig,
@@ -49,11 +49,14 @@ def test_span_reader_measures_again_what_its_run_says():
     run = shipped_run("span_reading")
     model = run.load_into(SpanReader(SpanReaderConfig(**run.facts["config"]["model"])))
     asked = questions(run.facts["config"]["held_out"], split="test")
-    found = best_span(model(*texts(run, [q.passage for q in asked], [q.question for q in asked])))
+    asked += dialogues(run.facts["config"]["held_out_dialogues"], split="test")
+    found = best_span(model(*texts(run, [q.passage for q in asked], [q.before + q.question for q in asked])))
     right = (found == torch.tensor([(q.start, q.end) for q in asked])).all(dim=1).float()
-    (row,) = (row for row in run.rows if row["case"] == {"turns": 3, "seed": 0})
-    for name, hops in (("one_hop", 1), ("two_hops", 2)):
-        here = torch.tensor([q.hops == hops for q in asked])
+    (row,) = (row for row in run.rows if row["case"] == {"readings": 3, "remembers": True, "seed": 0})
+    kinds = {"one_hop": lambda q: q.hops == 1 and not q.before, "two_hops": lambda q: q.hops == 2}
+    kinds["second_turn"] = lambda q: bool(q.before)
+    for name, belongs in kinds.items():
+        here = torch.tensor([belongs(q) for q in asked])
         assert float(right[here].mean()) == pytest.approx(row[name], abs=5e-3)
 
 

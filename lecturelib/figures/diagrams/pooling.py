@@ -101,7 +101,7 @@ def esim_diagram(model: Any) -> Diagram:
                 ("compare", 216, 48, "own, found, own −\nfound, own ∗ found", "plain", (), False),
                 ("project", 286, 32, "projection, ReLU", "embed", ("projection",), copy),
                 ("compose", 340, 32, "LSTM both ways", "state", ("composer",), copy),
-                ("pool", 394, 32, "mean and maximum", "plain", (), False),
+                ("pool", 394, 32, "mean, maximum", "plain", (), False),
             )
             boxes = {}
             for key, top, height, text, kind, of, is_copy in rows:
