@@ -26,6 +26,7 @@ from lecturelib.data.sets.inference import InferencePair, inference, inference_p
 from lecturelib.data.sets.multi30k import multi30k
 from lecturelib.data.sets.pairs import Pair
 from lecturelib.data.sets.photo_captions import CaptionedPhoto, photo_captions
+from lecturelib.data.sets.pretrained import minilm, smollm2
 from lecturelib.data.sets.pronunciation import pronunciations
 from lecturelib.data.sets.reading import Question, dialogues, questions, read_squad, reading, squad
 from lecturelib.data.sets.reviews import Review, long_reviews, movie_reviews
@@ -43,6 +44,7 @@ from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
 from lecturelib.data.store.data_set import Archive, DataSet
 from lecturelib.data.store.fetching import fetch, fetch_to
+from lecturelib.data.store.gguf import GGUF, read_gguf
 from lecturelib.data.store.registry import DATA_SETS, UnknownDataSetError, find
 from lecturelib.data.store.sources import FetchError
 from lecturelib.data.store.splits import Splits, split_by, split_of
@@ -60,6 +62,8 @@ LOADERS: dict[str, Callable[[], Any]] = {
     "long_reviews": long_reviews,
     "cora": cora,
     "emoji": emoji,
+    "smollm2": smollm2,
+    "minilm": minilm,
     "multi30k": multi30k,
     "inference": inference,
     "reading": reading,
@@ -75,6 +79,7 @@ def load(name: str) -> Any:
 
 __all__ = [
     "DATA_SETS",
+    "GGUF",
     "AnimalScene",
     "Archive",
     "CaptionedPhoto",
@@ -120,6 +125,7 @@ __all__ = [
     "inference_pairs",
     "load",
     "long_reviews",
+    "minilm",
     "mixup",
     "mixup_or_cutmix",
     "mnist",
@@ -134,6 +140,7 @@ __all__ = [
     "random_erasing",
     "random_flip",
     "read_caption",
+    "read_gguf",
     "read_snli",
     "read_squad",
     "reading",
@@ -145,6 +152,7 @@ __all__ = [
     "shakespeare",
     "shakespeare_works",
     "shape_pairs",
+    "smollm2",
     "smooth_labels",
     "snli",
     "split_by",

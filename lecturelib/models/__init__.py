@@ -12,6 +12,7 @@ from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.ibm1 import IBM1, IBM1Config
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
+from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
 from lecturelib.models.ngram import AddK, Interpolation, KneserNey, MarkovChain, NGramModel
@@ -66,6 +67,8 @@ __all__ = [
     "KneserNey",
     "LeViTAttention",
     "LeViTBlock",
+    "Llama",
+    "LlamaConfig",
     "LuongConfig",
     "LuongSeq2Seq",
     "MLPConfig",

@@ -17,9 +17,11 @@ from lecturelib.tokens.batches import (
 )
 from lecturelib.tokens.bpe import BPETokenizer
 from lecturelib.tokens.characters import CharTokenizer
+from lecturelib.tokens.chat import ChatML, Message
 from lecturelib.tokens.documents import PaddedDocuments, pad_documents, split_sentences
 from lecturelib.tokens.saved import Tokenizer, load_tokenizer
 from lecturelib.tokens.vocabulary import BOS, EOS, PAD, SPECIALS, UNK, Vocabulary
+from lecturelib.tokens.wordpiece import WordPieceTokenizer
 from lecturelib.tokens.words import WordTokenizer, split_words
 
 __all__ = [
@@ -31,9 +33,11 @@ __all__ = [
     "BPETokenizer",
     "CaptionBatch",
     "CharTokenizer",
+    "ChatML",
     "ContiguousWindows",
     "LabelledBatch",
     "LanguageBatch",
+    "Message",
     "Padded",
     "PaddedDocuments",
     "PairBatch",
@@ -41,6 +45,7 @@ __all__ = [
     "StepBatches",
     "Tokenizer",
     "Vocabulary",
+    "WordPieceTokenizer",
     "WordTokenizer",
     "collate_captions",
     "collate_labelled",

@@ -13,6 +13,7 @@ from types import ModuleType
 
 import nbformat
 import pytest
+import yaml
 from bs4 import BeautifulSoup
 from papermill.exceptions import PapermillExecutionError
 
@@ -28,7 +29,7 @@ def small(tmp_path: Path, root: Path) -> Path:
     for part in ("_ext", "_static"):
         shutil.copytree(root / "book" / part, tmp_path / "book" / part)
     shutil.copytree(root / "tests" / "book" / "small_book", tmp_path / "book", dirs_exist_ok=True)
-    for name in ("_config.yml", "pyproject.toml"):
+    for name in ("_config.yml", "pyproject.toml", "book/plain.py"):
         shutil.copy(root / name, tmp_path / name)
     return tmp_path
 
@@ -98,6 +99,20 @@ def test_small_book_builds_and_numbers_come_from_the_name_of_the_chapter(small: 
     assert page.select("article a[href='#equation-sm-eq']:not(.headerlink)")[0].get_text() == "(7.1)"
     assert page.select(".eqno")[0].get_text().startswith("(7.1)")
     assert page.select("article details summary")[0].get_text().split("\n")[1] == "Code of the figure"
+
+
+def test_another_address_changes_every_link_of_the_site(small: Path, root: Path, build: Gate) -> None:
+    ours = yaml.safe_load((root / "_config.yml").read_text(encoding="utf-8"))["repository"]["url"].split("/", 3)[3]
+    rewrite(small / "_config.yml", ours, "someone/their-course")
+    subprocess.run([sys.executable, "book/plain.py"], cwd=small, check=True, capture_output=True)
+    assert build().returncode == 0
+    pages = [*(small / "_build" / "html").glob("*.html"), *(small / "_build" / "html" / "plain").glob("*.ipynb")]
+    text = {page.name: page.read_text(encoding="utf-8") for page in pages}
+    owner = ours.split("/")[0]
+    assert [name for name, page in text.items() if f"/{owner}/" in page or f"{owner}.github.io" in page] == []
+    assert "colab.research.google.com/github/someone/their-course/blob/" in text["01_small.html"]
+    assert "https://someone.github.io/their-course/_static/social.png" in text["01_small.html"]
+    assert "git+https://github.com/someone/their-course" in text["01_small.ipynb"]
 
 
 def test_untouched_book_reruns_to_its_stored_outputs(nbval: Gate) -> None:

