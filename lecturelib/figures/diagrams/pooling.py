@@ -20,31 +20,32 @@ def pooling_diagram(model: Any) -> Diagram:
     shapes = measure(model, tokens, lengths, letters=letters, sized=True)
     words, states, pooled = shapes["encoder.embedding"], shapes["encoder.recurrent"], shapes["encoder.pooling"]
 
-    def describe(narrow: bool) -> Part:
-        pool = Column(
-            [
-                Box("keys: tanh(h W + b)", "attention", of=("encoder.pooling.key",)),
-                Box(
-                    "scores: key · u", "attention", note="u is learned, the same for all", of=("encoder.pooling.query",)
-                ),
-                Box("softmax over the words", "attention"),
-                Box("weighted sum of the states", "attention", shape=pooled),
-            ]
+    def pen(canvas: Canvas, x: float, y: float) -> None:
+        def box(top: float, text: str, kind: str, of: tuple[str, ...] = (), height: float = 32, note: str = "") -> Rect:
+            return canvas.box(Rect(x + 55, y + top, 240, height), text, kind, of=of, note=note)
+
+        canvas.text(x + 175, y + 12, "words", size=14, style="name")
+        read = (
+            box(22, "embedding", "embed", ("encoder.embedding",)),
+            box(94, "LSTM in both directions", "state", ("encoder.recurrent",)),
+            box(180, "keys: tanh(h W + b)", "attention", ("encoder.pooling.key",)),
+            box(236, "scores: u · key", "attention", ("encoder.pooling.query",), 48, "u is learned, the same for all"),
+            box(308, "softmax over the words", "attention"),
+            box(364, "weighted sum of the states", "attention"),
+            box(436, "linear: one score per class", "embed", ("output",)),
         )
-        return Column(
-            [
-                Box("words", shape=""),
-                Box("embedding", "embed", of=("encoder.embedding",), shape=words),
-                Box("LSTM in both directions", "state", of=("encoder.recurrent",), shape=states),
-                Repeat(pool, "pooling"),
-                Box("linear: one score per class", "embed", of=("output",)),
-            ]
-        )
+        labels = {0: words, 1: states, 5: pooled}
+        for number, (above, below) in enumerate(itertools.pairwise(read)):
+            start, end = above.side("bottom"), below.side("top")
+            canvas.wire(start, end, label=labels.get(number, ""), label_at=(start[0] + 7, start[1] + 18))
+        branch, side, total = (x + 175, y + 158), x + 325, read[5].side("right")
+        canvas.dot(*branch)
+        canvas.wire(branch, (side, branch[1]), (side, total[1]), total)
 
     alt = f"""Attention pooling: an LSTM in both directions gives a state for each word, {states}; a learned query is
     compared with a key of each state, a softmax gives weights, and the weighted sum of the states, {pooled}, is
     classified."""
-    return Diagram(alt, describe, {"": model}, (shapes,))
+    return Diagram(alt, lambda narrow: Free(350, 468, pen), {"": model}, (shapes,))
 
 
 def hierarchical_diagram(model: Any) -> Diagram:
@@ -98,10 +99,10 @@ def esim_diagram(model: Any) -> Diagram:
                 ("embedding", 22, 32, "embedding", "embed", ("embedding",), copy),
                 ("read", 76, 32, "LSTM both ways", "state", ("encoder",), copy),
                 ("find", 146, 48, f"find each word\nin the {other}", "attention", (reads,), False),
-                ("compare", 216, 48, "own, found, own −\nfound, own ∗ found", "plain", (), False),
-                ("project", 286, 32, "projection, ReLU", "embed", ("projection",), copy),
-                ("compose", 340, 32, "LSTM both ways", "state", ("composer",), copy),
-                ("pool", 394, 32, "mean, maximum", "plain", (), False),
+                ("compare", 216, 64, "own, found,\nown − found,\nown ⊙ found", "plain", (), False),
+                ("project", 302, 32, "projection, ReLU", "embed", ("projection",), copy),
+                ("compose", 356, 32, "LSTM both ways", "state", ("composer",), copy),
+                ("pool", 410, 32, "mean, maximum", "plain", (), False),
             )
             boxes = {}
             for key, top, height, text, kind, of, is_copy in rows:
@@ -114,9 +115,9 @@ def esim_diagram(model: Any) -> Diagram:
         right = side(x + 190, "hypothesis", "hypothesis_reads", "premise", True)
         canvas.wire((x + 160, y + 88), (x + 171, y + 88), (x + 171, y + 160), (x + 190, y + 160))
         canvas.wire((x + 190, y + 98), (x + 179, y + 98), (x + 179, y + 180), (x + 160, y + 180))
-        joined = canvas.box(Rect(x + 55, y + 456, 240, 32), "all four side by side")
-        hidden = canvas.box(Rect(x + 55, y + 512, 240, 32), "tanh layer", "embed", of=("hidden",))
-        output = canvas.box(Rect(x + 55, y + 568, 240, 32), "linear: three scores", "embed", of=("output",))
+        joined = canvas.box(Rect(x + 55, y + 472, 240, 32), "all four side by side")
+        hidden = canvas.box(Rect(x + 55, y + 528, 240, 32), "tanh layer", "embed", of=("hidden",))
+        output = canvas.box(Rect(x + 55, y + 584, 240, 32), "linear: three scores", "embed", of=("output",))
         for pooled in (left["pool"], right["pool"]):
             canvas.wire(pooled.side("bottom"), (pooled.middle[0], joined.y))
         canvas.wire(joined.side("bottom"), hidden.side("top"))
@@ -125,7 +126,7 @@ def esim_diagram(model: Any) -> Diagram:
     alt = f"""ESIM: one LSTM reads premise and hypothesis; each word of one finds its counterpart in the other,
     {found[0]} and {found[1]}; what was found is compared with what was there, a second LSTM reads the comparison, and
     means and maxima of both sides are classified. Both sides share their weights."""
-    return Diagram(alt, lambda narrow: Free(350, 600, pen), {"": model}, (shapes,))
+    return Diagram(alt, lambda narrow: Free(350, 616, pen), {"": model}, (shapes,))
 
 
 def span_diagram(model: Any) -> Diagram:
