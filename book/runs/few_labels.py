@@ -36,9 +36,9 @@ class Way:
 WAYS = {
     "everything learns": Way(),
     "half frozen": Way(freeze=True),
-    "weight decay": Way(weight_decay=0.3),
+    "weight decay": Way(weight_decay=3.0),
     "dropout": Way(dropout=0.2),
-    "all three": Way(freeze=True, weight_decay=0.3, dropout=0.2),
+    "all three": Way(freeze=True, weight_decay=3.0, dropout=0.2),
 }
 
 
