@@ -75,7 +75,7 @@ def build(case: Case) -> GPT:
     if case.norm != "layer":
         for part in model.modules():
             if isinstance(part, Wiring):
-                part.norm = NORMS[case.norm](WIDTH)  # type: ignore[assignment]
+                part.norm = NORMS[case.norm](WIDTH)
     return model
 
 
@@ -197,7 +197,7 @@ def map_cases() -> list[Case]:
 
 def batch_cases() -> list[Case]:
     """Both optimizers in batches of each size, over the same number of texts, at several rates."""
-    shape = {"wiring": "pre_norm", "num_layers": 2, "falls": True}
+    shape: dict[str, Any] = {"wiring": "pre_norm", "num_layers": 2, "falls": True}
     return [
         Case(**shape, optimizer=kind, learning_rate=rate, batch=batch, steps=TEXTS // batch, warmup=TEXTS // batch // 8)
         for batch in BATCHES
