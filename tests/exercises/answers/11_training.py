@@ -200,7 +200,7 @@ def radam(weight, gradients, lr, beta1, beta2):
         g = gradients[t - 1]
         m, v = beta1 * m + (1 - beta1) * g, beta2 * v + (1 - beta2) * g**2
         r = rectify(t, beta2)
-        out = out - lr * (r / (v / (1 - beta2**t)).sqrt() if r > 0 else 1.0) * m / (1 - beta1**t)
+        out = out - lr * (r / (1e-8 + (v / (1 - beta2**t)).sqrt()) if r > 0 else 1.0) * m / (1 - beta1**t)
     return out
 
 
