@@ -43,8 +43,8 @@ def test_scene_captioners_measure_again_what_they_say(scenes, program):
 
 def test_animal_captioners_measure_again_what_they_say(animals, program):
     models = animals.load_into(program.animal_captioners())
-    for name, results in animals.facts["results"].items():
-        for usual, said in results.items():
+    for name in program.SHARES:
+        for usual, said in animals.facts["results"][name].items():
             again = program.animal_accuracy(models[name], float(usual), 200)
             assert again == pytest.approx(said, abs=0.02), (name, usual)
 
@@ -80,5 +80,5 @@ def test_captioning_runs_can_be_started_again(program, monkeypatch, tmp_path, ca
     written = shipped_run("captioning", tmp_path)
     assert set(written.facts["results"]) == {"eyes", "soft", "hard"}
     written.load_into(program.captioners())
-    assert set(shipped_run("captioning_animals", tmp_path).facts["results"]) == set(program.SHARES)
+    assert set(shipped_run("captioning_animals", tmp_path).facts["results"]) == {"eyes", *program.SHARES}
     assert "hard" in capsys.readouterr().out
