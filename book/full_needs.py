@@ -1,4 +1,4 @@
-"""What `make full` needs, estimated without a GPU: `python book/full_needs.py` prints the table in README.md.
+"""What `make full` needs, estimated without a GPU: `python book/full_needs.py` gives the table in README.md.
 
 Every chapter runs with the training of scale="full", but each run ends after a few steps: the first is counted
 (floating-point operations, calls into torch, memory) and multiplied by the steps it would take.
@@ -27,10 +27,10 @@ GPU = "NVIDIA T4"
 FLOPS_A_SECOND = 0.3 * 8.1e12  # a third of its peak in float32
 SECONDS_A_CALL = 1e-5  # what starting a kernel takes, which is all that matters where models are small
 BYTES_A_PARAMETER = 16  # itself, its gradient, two moments of Adam
-STEPS = 10  # before a run is cut
+STEPS = 2  # before a run is cut
 # Sizes that say how much is read or measured, and nothing about training.
 READ = {"texts", "held_out", "max_n", "characters", "draws", "lengths", "repeats"}
-READ |= {"test", "merges", "judged", "counted", "times", "sides", "verses"}
+READ |= {"test_every", "probe_words", "test", "merges", "judged", "counted", "times", "sides", "verses"}
 
 train = training.train
 
@@ -96,6 +96,7 @@ def needs_of(chapter: Path) -> Needs:
         for cell in nbformat.read(chapter, as_version=4).cells[1:]:
             if cell.cell_type == "code":
                 exec(cell.source, space)
+                space["scale"] = "full"  # after the parameters
     return needs
 
 
@@ -103,13 +104,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("chapters", nargs="*", type=Path, default=sorted((ROOT / "book").glob("*.ipynb")))
     torch.set_num_threads(1)
-    print(f"| chapter | trainings | PFLOP | minutes on one {GPU} | memory (GB) |\n|---|---|---|---|---|")
+    print(f"| chapter | trainings | TFLOP | minutes on one {GPU} | memory (GB) |\n|---|---|---|---|---|")
     for chapter in parser.parse_args().chapters:
-        if "sizes(" not in chapter.read_text(encoding="utf-8"):
-            continue  # not yet in the form that has one place for its sizes
         needs = needs_of(chapter)
-        minutes, memory = max(1, round(needs.seconds / 60)), needs.bytes / 1e9
-        print(f"| {chapter.stem} | {needs.runs} | {needs.flops / 1e15:.1f} | {minutes} | {memory:.1f} |", flush=True)
+        minutes, memory = max(1, round(needs.seconds / 60)), max(0.1, needs.bytes / 1e9)
+        flops = float(f"{needs.flops / 1e12:.2g}")
+        print(f"| {chapter.stem} | {needs.runs} | {flops:g} | {minutes} | {memory:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

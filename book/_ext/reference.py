@@ -98,10 +98,13 @@ def short_value(value: object) -> str:
 def entry(room: str, name: str, thing: Any) -> list[str]:
     """The reStructuredText of one public name."""
     full = f"lecturelib.{room}.{name}"
+    home = getattr(thing, "__module__", full)
+    is_at_home = f"{home}.".startswith(f"lecturelib.{room}.")
+    again = [] if is_at_home else ["   :no-index:"]  # the index has it from its own room
     if inspect.isclass(thing):
-        return [f".. autoclass:: {full}", "   :members:"]
+        return [f".. autoclass:: {full}", "   :members:", *again]
     if inspect.isroutine(thing):
-        return [f".. autofunction:: {full}"]
+        return [f".. autofunction:: {full}", *again]
     return [f".. py:data:: {full}", "", f"   ``{short_value(thing)}``"]
 
 

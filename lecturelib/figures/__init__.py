@@ -1,10 +1,11 @@
 """Plots and kernel-free explorers, readable in light and dark; diagrams are in `lecturelib.figures.diagrams`."""
 
-from lecturelib.figures.explorers.alignment.explorer import AlignmentExample, AlignmentExplorer
+from lecturelib.figures.explorers.alignment.explorer import AlignmentExample, AlignmentExplorer, ReadingExplorer
 from lecturelib.figures.explorers.attention.explorer import AttentionExplorer
 from lecturelib.figures.explorers.augmentation.explorer import AugmentationExplorer
 from lecturelib.figures.explorers.beam.explorer import BeamExplorer
 from lecturelib.figures.explorers.caption.explorer import CaptionExample, CaptionExplorer
+from lecturelib.figures.explorers.deletion.explorer import DeletionExample, DeletionExplorer
 from lecturelib.figures.explorers.explorer import Explorer
 from lecturelib.figures.explorers.gate.explorer import GateExplorer
 from lecturelib.figures.explorers.gradient.explorer import GradientExplorer
@@ -29,6 +30,8 @@ __all__ = [
     "BeamExplorer",
     "CaptionExample",
     "CaptionExplorer",
+    "DeletionExample",
+    "DeletionExplorer",
     "Explorer",
     "GateExplorer",
     "GradientExplorer",
@@ -37,6 +40,7 @@ __all__ = [
     "PatchAttentionExplorer",
     "Picture",
     "PositionExplorer",
+    "ReadingExplorer",
     "SamplingExplorer",
     "SoftmaxExplorer",
     "TransformerExplorer",

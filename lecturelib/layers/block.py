@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -49,8 +50,7 @@ class FeedForward(nn.Module):
 
 
 class Wiring(nn.Module):
-    """How one sublayer f sits on the residual stream: x becomes `join(x, f(enter(x)))`. See `PreNorm`, `PostNorm`,
-    `DeepNorm`.
+    """How one sublayer f sits on the residual stream: x becomes `join(x, f(enter(x)))`. See `PreNorm`, `PostNorm`.
 
     Paper: the two known wirings are compared by Xiong et al. 2020 [xiong2020layer].
     Differs: nothing.
@@ -58,15 +58,16 @@ class Wiring(nn.Module):
     Args:
         d_model: width of the stream
         dropout: of the sublayer's output
-        eps: of the layer norm
+        eps: of the norm
+        norm: what makes it, from the width and eps; a layer norm, or `RMSNorm`
         branch: what the output passes through before it is added, such as `StochasticDepth`
     """
 
     def __init__(
-        self, d_model: int, *, dropout: float = 0.0, eps: float = 1e-5, branch: nn.Module | None = None
+        self, d_model: int, *, dropout: float = 0.0, eps: float = 1e-5, norm: Any = nn.LayerNorm, branch: Any = None
     ) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model, eps=eps)
+        self.norm: nn.Module = norm(d_model, eps=eps)
         self.dropout = nn.Dropout(dropout)
         self.branch = branch
 
@@ -122,35 +123,7 @@ class PostNorm(Wiring):
         return nn.Identity()
 
 
-class DeepNorm(PostNorm):
-    """Multiply the stream by alpha before every addition, then normalise: norm(alpha · x + f(x)).
-
-    Paper: Wang et al. 2022 [wang2022deepnet], Figure 2.
-    Differs: nothing, with `deep_norm_scales` for alpha and `initialise_deep_norm` for the first weights.
-
-    Args:
-        d_model: width of the stream
-        alpha: how much the stream counts for; 1 is post-norm
-        dropout: of the sublayer's output
-        eps: of the layer norm
-        branch: what the output passes through before it is added
-    """
-
-    def __init__(
-        self, d_model: int, *, alpha: float, dropout: float = 0.0, eps: float = 1e-5, branch: nn.Module | None = None
-    ) -> None:
-        super().__init__(d_model, dropout=dropout, eps=eps, branch=branch)
-        self.alpha = alpha
-
-    def join(self, x: Tensor, out: Tensor) -> Tensor:
-        """The weighted sum, normalised."""
-        return self.norm(self.alpha * x + self.through_branch(out))
-
-    def extra_repr(self) -> str:
-        return f"alpha={self.alpha:.4g}"
-
-
-WIRINGS: dict[str, type[Wiring]] = {"pre_norm": PreNorm, "post_norm": PostNorm, "deep_norm": DeepNorm}
+WIRINGS: dict[str, type[Wiring]] = {"pre_norm": PreNorm, "post_norm": PostNorm}
 
 
 class Block(nn.Module):

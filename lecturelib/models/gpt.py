@@ -12,7 +12,6 @@ from lecturelib.layers.attention import AttentionPositions, MultiHeadAttention
 from lecturelib.layers.block import GELU_TANH, WIRINGS, Block, FeedForward
 from lecturelib.layers.cache import KeyValueCache, align_right
 from lecturelib.layers.checks import check_config, check_heads, check_lengths, check_tokens
-from lecturelib.layers.deep_norm import deep_norm_scales, initialise_deep_norm
 from lecturelib.layers.positions.added import LearnedPositions
 
 
@@ -50,8 +49,7 @@ class GPT(nn.Module):
     Paper: Radford et al. 2018 [radford2018improving] (wired "post_norm", without a final norm) and Radford et al. 2019
     [radford2019language] (wired "pre_norm", with one; projections onto the residual stream start smaller by
     1 / sqrt(2 · num_layers)).
-    Differs: nothing in the network. Wired "deep_norm", it is scaled and starts as in Wang et al. 2022
-    [wang2022deepnet]. Initial standard deviations follow the authors' code: 0.02, and 0.01 for GPT-2's
+    Differs: nothing in the network. Initial standard deviations follow the authors' code: 0.02, and 0.01 for GPT-2's
     position table. The head is the embedding matrix, tied. Three projections make queries, keys and values where the
     authors store one matrix three times as wide.
 
@@ -72,24 +70,19 @@ class GPT(nn.Module):
         self.token_embedding = nn.Embedding(config.vocab_size, d_model)
         self.positions = None if in_attention else positions
         self.dropout = nn.Dropout(config.dropout)
-        wiring, scales = partial(WIRINGS[config.wiring], d_model, dropout=config.dropout), None
-        if config.wiring == "deep_norm":
-            scales = deep_norm_scales(config.num_layers)
-            wiring = partial(wiring, alpha=scales.alpha)
+        wiring = WIRINGS[config.wiring]
         self.blocks = nn.ModuleList(
             Block(
                 MultiHeadAttention(
                     d_model, config.num_heads, dropout=config.dropout, positions=positions if in_attention else None
                 ),
                 FeedForward(d_model, config.d_ff or 4 * d_model, activation=GELU_TANH),
-                wiring,
+                partial(wiring, d_model, dropout=config.dropout),
             )
             for _ in range(config.num_layers)
         )
-        self.final_norm = WIRINGS[config.wiring].final_norm(d_model)
+        self.final_norm = wiring.final_norm(d_model)
         self._initialise(residual_std=0.02 / math.sqrt(2 * config.num_layers) if pre_norm else 0.02)
-        if scales is not None:
-            initialise_deep_norm(self.blocks, scales.beta)
 
     def _initialise(self, residual_std: float) -> None:
         nn.init.normal_(self.token_embedding.weight, std=0.02)

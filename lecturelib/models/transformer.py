@@ -13,7 +13,6 @@ from lecturelib.layers.block import WIRINGS, Block, FeedForward
 from lecturelib.layers.cache import KeyValueCache
 from lecturelib.layers.checks import check_config, check_heads, check_ids, check_lengths, check_tokens
 from lecturelib.layers.decoder_block import DecoderBlock
-from lecturelib.layers.deep_norm import deep_norm_scales, initialise_deep_norm
 from lecturelib.layers.masks import padding_mask
 from lecturelib.layers.positions.added import LearnedPositions, SinusoidalPositions
 
@@ -63,8 +62,7 @@ class Transformer(nn.Module):
     rows are multiplied by sqrt(d_model) on the way in.
     Differs: nothing, wired "post_norm" and with the default positions. Matrices start Xavier-uniform and embeddings
     normal with deviation 1 / sqrt(d_model), as in the authors' code. Wired "pre_norm", encoder and decoder end in a
-    norm each; wired "deep_norm", both are scaled and start as in Wang et al. 2022 [wang2022deepnet]. The projections of
-    attention have biases, which the paper's equations leave out.
+    norm each. The projections of attention have biases, which the paper's equations leave out.
 
     Args:
         config: sizes, or a preset: TRANSFORMER_BASE, TRANSFORMER_BIG
@@ -80,22 +78,14 @@ class Transformer(nn.Module):
         self.dropout = nn.Dropout(dropout)
         attention = partial(MultiHeadAttention, d_model, num_heads)
         feed_forward = partial(FeedForward, d_model, config.d_ff)
-        num_layers, wiring = config.num_layers, partial(WIRINGS[config.wiring], d_model, dropout=dropout)
-        around_encoder = around_decoder = wiring
-        scales = {}
-        if config.wiring == "deep_norm":
-            scales["encoder"] = deep_norm_scales(num_layers, decoder_layers=num_layers)
-            scales["decoder"] = deep_norm_scales(num_layers, encoder_layers=num_layers)
-            around_encoder, around_decoder = (partial(wiring, alpha=scale.alpha) for scale in scales.values())
-        self.encoder = nn.ModuleList(Block(attention(), feed_forward(), around_encoder) for _ in range(num_layers))
+        wiring = partial(WIRINGS[config.wiring], d_model, dropout=dropout)
+        self.encoder = nn.ModuleList(Block(attention(), feed_forward(), wiring) for _ in range(config.num_layers))
         self.decoder = nn.ModuleList(
-            DecoderBlock(attention(), attention(), feed_forward(), around_decoder) for _ in range(num_layers)
+            DecoderBlock(attention(), attention(), feed_forward(), wiring) for _ in range(config.num_layers)
         )
         self.encoder_norm = WIRINGS[config.wiring].final_norm(d_model)
         self.decoder_norm = WIRINGS[config.wiring].final_norm(d_model)
         self._initialise()
-        for stack, scale in scales.items():
-            initialise_deep_norm(self.get_submodule(stack), scale.beta)
 
     def _initialise(self) -> None:
         nn.init.normal_(self.embedding.weight, std=self.config.d_model**-0.5)

@@ -16,6 +16,7 @@ import itertools
 import re
 import sys
 import unicodedata
+from collections.abc import Callable, Mapping
 
 _SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
@@ -39,3 +40,21 @@ def gpt2_pattern() -> re.Pattern[str]:
         rf"'s|'t|'re|'ve|'m|'ll|'d| ?[{letter}]+| ?[{number}]+| ?[^{_SPACE}{letter}{number}]+"
         rf"|[{_SPACE}]+(?![^{_SPACE}])|[{_SPACE}]+"
     )
+
+
+@functools.cache
+def _digit_pattern() -> re.Pattern[str]:
+    return re.compile(f"([{_classes()[1]}])")
+
+
+def split_digits(text: str) -> list[str]:
+    """The pieces of a text as SmolLM cuts it: every digit alone first, then GPT-2's pattern on what is between."""
+    between = _digit_pattern().split(text)  # odd places are digits
+    return [piece for part in between for piece in gpt2_pattern().findall(part)]
+
+
+PRETOKENS: Mapping[str, Callable[[str], list[str]]] = {
+    "gpt2": lambda text: gpt2_pattern().findall(text),
+    "smollm": split_digits,
+}
+"""Ways to cut text before merging, by the name that GGUF files call them."""

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 import lecturelib
+import lecturelib.layers
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
@@ -25,6 +26,11 @@ def test_every_room_has_a_page_with_all_its_public_names(room):
     assert f"```{{room}} {room}\n```" in (BOOK / "reference" / f"{room}.md").read_text(encoding="utf-8")
     for name in importlib.import_module(f"lecturelib.{room}").__all__:
         assert f":: lecturelib.{room}.{name}\n" in page
+
+
+def test_name_of_two_rooms_is_indexed_once():
+    entries = {room: reference.entry(room, "AttentionPooling", lecturelib.layers.AttentionPooling) for room in ROOMS}
+    assert [room for room, lines in entries.items() if "   :no-index:" not in lines] == ["layers"]
 
 
 def test_every_page_is_in_the_table_of_contents_and_in_the_index():

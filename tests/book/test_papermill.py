@@ -22,11 +22,8 @@ def _dry_run(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("chapter", CHAPTERS, ids=lambda path: path.stem)
-def test_chapter_runs_at_full_scale_cut_short(
-    chapter: Path, execute: ModuleType, notebook_rules: ModuleType, tmp_path: Path
-) -> None:
-    scale = "smoke" if chapter.stem in notebook_rules.UNCONVERTED else "full"
-    execute.run(chapter, tmp_path / chapter.name, {"scale": scale})
+def test_chapter_runs_at_full_scale_cut_short(chapter: Path, execute: ModuleType, tmp_path: Path) -> None:
+    execute.run(chapter, tmp_path / chapter.name, {"scale": "full"})
 
 
 @pytest.mark.parametrize("solution", SOLUTIONS, ids=lambda path: path.stem)

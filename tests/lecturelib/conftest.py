@@ -4,7 +4,6 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-import setuptools  # noqa: F401  (first: torch's compiler imports it late, and it refuses to follow a distutils of the standard library)
 import torch
 
 

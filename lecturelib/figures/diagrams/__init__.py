@@ -5,6 +5,7 @@ from lecturelib.figures.diagrams.captioning import captioner_diagram
 from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.gates import gru_diagram, lstm_diagram
 from lecturelib.figures.diagrams.language_models import gpt_bert_diagram
+from lecturelib.figures.diagrams.pooling import esim_diagram, hierarchical_diagram, pooling_diagram, span_diagram
 from lecturelib.figures.diagrams.recurrent import bidirectional_diagram, bptt_diagram, rnn_diagram
 from lecturelib.figures.diagrams.seq2seq import bahdanau_diagram, encoder_decoder_diagram
 from lecturelib.figures.diagrams.sequence import chain_rule_diagram
@@ -38,13 +39,17 @@ __all__ = [
     "decoder_wirings_diagram",
     "deit_diagram",
     "encoder_decoder_diagram",
+    "esim_diagram",
     "gpt_bert_diagram",
     "gpt_diagram",
     "gru_diagram",
     "heads_diagram",
+    "hierarchical_diagram",
     "lstm_diagram",
+    "pooling_diagram",
     "positions_diagram",
     "rnn_diagram",
+    "span_diagram",
     "swin_diagram",
     "swin_pair_diagram",
     "task_kinds_diagram",

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from lecturelib.grading.rubric.compare import Mismatch, assert_close
-from lecturelib.grading.rubric.results import Outcome, Picture, TestResult
+from lecturelib.grading.rubric.results import SAME_AGAIN, Outcome, Picture, TestResult
 from lecturelib.grading.rubric.rubric import GraderTest, Mistake, Rubric
 from lecturelib.grading.rubric.submission import LocalSubmission, MissingName, StudentError, Submission, SubmissionError
 from lecturelib.grading.rubric.wording import call_text
@@ -25,7 +25,6 @@ HINTS: dict[Outcome, str] = {
     "crash": "Something ended the process that ran your code: a call such as os._exit, too much memory, a very large "
     "answer, or a crash below Python.",
 }
-SAME_AGAIN = "This may be the same mistake as above: mend that first."
 
 
 def run(

@@ -88,15 +88,15 @@ def swapped_sides(windows, size, rows, columns):
 
 @rubric.test("windows", points=1, visible=True, hint="Number the patches of a 4 × 6 grid and cut it by hand, M = 2.")
 def cuts_windows_row_by_row(submission, rng):
-    for rows, columns, size in ((4, 6, 2), (6, 9, 3)):
-        x = draw(rng, 2, rows, columns, 5)
+    for rows, columns, size in ((6, 8, 2), (6, 15, 3)):
+        x = draw(rng, 7, rows, columns, 5)
         assert_close(submission.partition(x, size), partition(x, size), what="the windows")
 
 
 @rubric.test("windows", points=1, visible=True, hint="Cutting and putting back must change nothing.")
 def puts_windows_back(submission, rng):
-    windows = draw(rng, 3 * 2 * 3, 4, 5)
-    assert_close(submission.reverse(windows, 2, 4, 6), reverse(windows, 2, 4, 6), what="the grid")
+    windows = draw(rng, 7 * 3 * 4, 4, 5)
+    assert_close(submission.reverse(windows, 2, 6, 8), reverse(windows, 2, 6, 8), what="the grid")
 
 
 @rubric.test(

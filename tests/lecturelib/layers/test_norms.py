@@ -6,7 +6,15 @@ import torch.nn.functional as F
 from torch import nn
 from torch.testing import assert_close
 
-from lecturelib.layers import AdaNorm, DeepNorm, PostNorm, PowerNorm, deep_norm_scales, initialise_deep_norm
+from lecturelib.layers import (
+    AdaNorm,
+    DeepNorm,
+    PostNorm,
+    PowerNorm,
+    deep_norm_scales,
+    initialise_deep_norm,
+    use_deep_norm,
+)
 from lecturelib.models import GPT, GPTConfig, Transformer, TransformerConfig
 
 BATCH, LENGTH, D_MODEL = 3, 5, 7
@@ -81,10 +89,13 @@ def test_deep_norm_scales_match_the_papers_figure():
     assert decoder == pytest.approx((12**0.25, 48**-0.25))
 
 
-def test_gpt_wired_with_deep_norm_has_the_numbers_of_its_depth():
+def test_gpt_with_deep_norm_has_the_numbers_of_its_depth():
     torch.manual_seed(0)
     sizes = {"vocab_size": 11, "max_len": 9, "d_model": 64, "num_heads": 4, "num_layers": 8}
-    model = GPT(GPTConfig(**sizes, wiring="deep_norm"))
+    model = GPT(GPTConfig(**sizes, wiring="post_norm", dropout=0.2))
+    use_deep_norm(model.blocks)
+    assert not any(type(wiring) is PostNorm for wiring in model.modules())
+    assert {wiring.dropout.p for wiring in model.modules() if isinstance(wiring, DeepNorm)} == {0.2}
     alpha, beta = deep_norm_scales(8)
     assert {wiring.alpha for wiring in model.modules() if isinstance(wiring, DeepNorm)} == {alpha}
     assert isinstance(model.final_norm, nn.Identity)
@@ -96,14 +107,22 @@ def test_gpt_wired_with_deep_norm_has_the_numbers_of_its_depth():
         assert float(weights.detach().std()) == pytest.approx(beta * (2 / (64 + 256)) ** 0.5, rel=0.03)
 
 
-def test_transformer_wired_with_deep_norm_scales_its_two_stacks_apart():
-    config = TransformerConfig(vocab_size=11, d_model=12, num_heads=3, num_layers=2, d_ff=20, wiring="deep_norm")
+def test_transformer_with_deep_norm_scales_its_two_stacks_apart():
+    config = TransformerConfig(vocab_size=11, d_model=12, num_heads=3, num_layers=2, d_ff=20, wiring="post_norm")
     model = Transformer(config)
+    use_deep_norm(model.encoder, decoder_layers=2)
+    use_deep_norm(model.decoder, encoder_layers=2)
     alphas = [{p.alpha for p in stack.modules() if isinstance(p, DeepNorm)} for stack in (model.encoder, model.decoder)]
     assert alphas == [
         {deep_norm_scales(2, decoder_layers=2).alpha},
         {deep_norm_scales(2, encoder_layers=2).alpha},
     ]
+
+
+def test_deep_norm_needs_a_post_norm_to_change():
+    model = GPT(GPTConfig(vocab_size=11, max_len=9, d_model=8, num_heads=2, num_layers=1, wiring="pre_norm"))
+    with pytest.raises(ValueError, match='needs blocks that are wired "post_norm"'):
+        use_deep_norm(model.blocks)
 
 
 def test_initialise_deep_norm_with_beta_one_is_plain_xavier():
