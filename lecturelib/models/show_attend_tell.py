@@ -76,10 +76,11 @@ class HardGlimpse(SoftGlimpse):
     No gradient goes through a draw, so the scores learn by `Reinforce`.
 
     Paper: Xu et al. 2015 [xu2015show], Section 4.1.
-    Differs: nothing; as there, a share of the training images is looked at softly, which steadies the gradient.
+    Differs: as there, a share of the looks in training is soft, which steadies the gradient; there it is drawn once for
+    an image, here anew for every word.
 
     Args:
-        soft_share: how likely an image is looked at softly in training, all its words alike drawn anew
+        soft_share: how likely a look is soft in training
         choose: (B, N) weights -> (B,) regions, in training
     """
 
