@@ -135,6 +135,13 @@ def hard_context(weights, features):
     return features[:, :, i, j]
 
 
+# wrong context: regions by a reshape
+# hint: does not move the channels to the end
+def hard_context(weights, features):
+    best = weights.flatten(1).argmax(1)
+    return torch.stack([f.reshape(-1, f.shape[0])[b] for f, b in zip(features, best)])
+
+
 # wrong context: no sigmoid
 # hint: The gate is not squashed
 def gated(context, hidden, gate_map):
@@ -148,7 +155,7 @@ def gated(context, hidden, gate_map):
 
 
 # wrong context: the gate inverted
-# hint: not by 1 − β
+# hint: not by 1 − gate
 def gated(context, hidden, gate_map):
     return context * (1 - torch.sigmoid(hidden @ gate_map)).unsqueeze(-1)
 

@@ -184,7 +184,18 @@ def one_for_all(weights, features):
     return features.flatten(2)[:, :, best]
 
 
-@rubric.mistake("gated", "The gate is not squashed: β = σ(h · w), between 0 and 1.")
+@rubric.mistake(
+    "hard_context",
+    "Your regions are mixed up: a reshape to (regions, channels) does not move the channels to the end. Flatten rows "
+    "and columns, then transpose or index the last axis.",
+)
+def reshaped_regions(weights, features):
+    best = weights.flatten(1).argmax(dim=1)
+    regions = features.reshape(features.shape[0], -1, features.shape[1])
+    return regions[torch.arange(features.shape[0]), best]
+
+
+@rubric.mistake("gated", "The gate is not squashed: it is σ(s w), between 0 and 1.")
 def open_ended(context, hidden, gate_map):
     return (hidden @ gate_map)[:, None] * context
 
@@ -194,7 +205,7 @@ def tanh_gate(context, hidden, gate_map):
     return torch.tanh(hidden @ gate_map)[:, None] * context
 
 
-@rubric.mistake("gated", "You keep what the gate should close: multiply by β, not by 1 − β.")
+@rubric.mistake("gated", "You keep what the gate should close: multiply by the gate, not by 1 − gate.")
 def closed(context, hidden, gate_map):
     return torch.sigmoid(-(hidden @ gate_map))[:, None] * context
 
@@ -216,7 +227,7 @@ def takes_one_region(submission, rng):
     assert_close(submission.hard_context(*given), hard_context(*given), what="the hard context")
 
 
-@rubric.test("context", points=0.5, visible=True, hint="One number an image, σ(h · w), times the context.")
+@rubric.test("context", points=0.5, visible=True, hint="One number per image, σ(s w), times the context.")
 def gates_the_context(submission, rng):
     given = draw(rng, 3, 6), draw(rng, 3, 5), draw(rng, 5)
     assert_close(submission.gated(*given), gated(*given), what="the gated context")
