@@ -1,8 +1,9 @@
 """Train the captioners of chapter 7: `python book/runs/captioning.py scenes`, then `animals`.
 
 Eight minutes on a free core for the scenes, four for the animals. Writes lecturelib/runs/captioning/ and
-lecturelib/runs/captioning_animals/. The three captioners of the scenes start from the same eyes, an encoder that has
-learned to name the colours and shapes of an image; they see the same scenes in the same order, for as many steps.
+lecturelib/runs/captioning_animals/. Three captioners of the scenes start from the same eyes, an encoder that has
+learned to name the colours and shapes of an image; they see the same scenes in the same order, for as many steps. A
+fourth, "hardened", goes on from the soft one with hard looks, for half as many steps.
 """
 
 import argparse
@@ -41,7 +42,7 @@ from lecturelib.tokens import BOS, EOS, PAD, CaptionBatch, Vocabulary, collate_c
 from lecturelib.training import Cosine, History, TrainConfig, caption_loss, read_run, reinforce_loss, save_run, train
 
 RUNS = Path(__file__).resolve().parents[2] / "lecturelib" / "runs"
-WAYS = ("one_vector", "soft", "hard")
+WAYS = ("one_vector", "soft", "hard", "hardened")
 STAGES = ("eyes", *WAYS)
 SHARES = {"biased": 0.98, "mended": 0.5}  # of animals on their usual ground, in training
 REGIONS = 8  # along each side
@@ -61,12 +62,13 @@ def scaled(images: Tensor) -> Tensor:
 
 
 def build_captioner(way: str, seed: int = 0) -> ShowAttendTell:
-    """A captioner of scenes: soft, hard, or with one vector for the whole image."""
+    """A captioner of scenes: soft, hard (from the start, or hardened), or with one vector for the whole image."""
     torch.manual_seed(seed)
     glimpses: dict[str, Callable[[], nn.Module | None]] = {
         "one_vector": lambda: OneVector(SCENE_CONFIG, regions=REGIONS**2),
         "soft": lambda: None,
         "hard": lambda: HardGlimpse(SCENE_CONFIG),
+        "hardened": lambda: HardGlimpse(SCENE_CONFIG),
     }
     return ShowAttendTell(SCENE_CONFIG, glimpses[way]())
 
@@ -167,16 +169,22 @@ def train_scenes(folder: Path, steps: int, seeing: int, stages: Sequence[str], c
             trained["eyes"].half().float()  # as the weights will be stored
         else:
             model = trained[stage]
-            model.encoder.load_state_dict(trained["eyes"].state_dict())
+            if stage == "hardened":
+                model.load_state_dict(trained["soft"].state_dict())
+            else:
+                model.encoder.load_state_dict(trained["eyes"].state_dict())
+            length = max(1, steps // 2) if stage == "hardened" else steps
             config = TrainConfig(
-                steps=steps,
-                learning_rate=3e-3,
-                schedule=Cosine(steps=steps, warmup=max(1, steps // 20)),
+                steps=length,
+                learning_rate=1e-3 if stage == "hardened" else 3e-3,
+                schedule=Cosine(steps=length, warmup=max(1, length // 20)),
                 device="cpu",
                 progress=True,
             )
-            loss = partial(reinforce_loss, entropy=0.01) if stage == "hard" else caption_loss
-            rows += loss_rows(stage, train(model, partial(scene_step, steps), loss, config))
+            losses = {"hard": partial(reinforce_loss, entropy=0.01), "hardened": reinforce_loss}
+            loss = losses.get(stage, caption_loss)
+            batches = partial(late_step, steps) if stage == "hardened" else partial(scene_step, steps)
+            rows += loss_rows(stage, train(model, batches, loss, config))
             model.half().float().eval()
             results[stage] = {
                 which: {str(things): score(model, things, which, count) for things in range(1, MOST_THINGS + 1)}
@@ -197,6 +205,11 @@ def train_scenes(folder: Path, steps: int, seeing: int, stages: Sequence[str], c
 def scene_step(steps: int, step: int) -> CaptionBatch:
     """The batch of a step."""
     return scene_batch(draw_scenes(BATCH, things=schedule_things(step, steps), seed=step), step)
+
+
+def late_step(steps: int, step: int) -> CaptionBatch:
+    """The batch of a step after the last of `scene_step`: new scenes, all numbers of things equally often."""
+    return scene_batch(draw_scenes(BATCH, things=1 + step % MOST_THINGS, seed=steps + step), steps + step)
 
 
 def loss_rows(name: str, history: History) -> list[dict[str, object]]:
