@@ -200,7 +200,7 @@ def test_waiting_for_others_does_not_count_and_sleeping_does(box, impatient):
     source = "import time\ndef ask(x):\n    return inner(x)\ndef sleep():\n    time.sleep(60)"
     with box.open(cells(source)) as submission:
         assert submission.with_replacements({"inner": slow}).ask(1) == 2
-    with impatient(), box.open(cells(source)) as submission, pytest.raises(CallTimeout, match="2 seconds"):
+    with impatient(box), box.open(cells(source)) as submission, pytest.raises(CallTimeout, match="2 seconds"):
         submission.sleep()
 
 
