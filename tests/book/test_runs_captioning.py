@@ -34,7 +34,7 @@ def config_of(run: Run) -> ShowAttendTellConfig:
 
 def test_scene_captioners_measure_again_what_they_say(scenes, program):
     models = scenes.load_into(program.captioners())
-    for way, things, which in (("soft", 2, "train"), ("hard", 1, "held_out"), ("one_vector", 3, "train")):
+    for way, things, which in (("soft", 2, "train"), ("hardened", 1, "held_out"), ("one_vector", 3, "train")):
         said = scenes.facts["results"][way][which][str(things)]
         again = program.score(models[way], things, which)
         assert again["exact"] == pytest.approx(said["exact"], abs=0.02), (way, things, which)
@@ -52,9 +52,10 @@ def test_animal_captioners_measure_again_what_they_say(animals, program):
 def test_captioning_runs_have_the_configs_of_their_program_and_are_small(scenes, animals, program):
     assert config_of(scenes) == program.SCENE_CONFIG
     assert config_of(animals) == program.ANIMAL_CONFIG
+    assert animals.facts["usual"] == program.SHARES
     for run in (scenes, animals):
         assert sum(path.stat().st_size for path in run.folder.iterdir()) < 3_000_000
-        for name in {row["model"] for row in run.rows}:
+        for name in {row["model"] for row in run.rows} - {"hardened"}:  # which starts where the soft one ends
             losses = [row["loss"] for row in run.rows if row["model"] == name]
             assert losses[-1] < losses[0] / 2, name
 
@@ -72,13 +73,13 @@ def test_captioners_start_from_the_same_eyes_and_decoder(program):
 def test_captioning_runs_can_be_started_again(program, monkeypatch, tmp_path, capsys):
     """A step of every stage: the program writes all that the chapter reads, and goes on where it was."""
     threads = torch.get_num_threads()
-    for what in (["scenes", "--stages", "eyes", "soft"], ["scenes", "--stages", "hard"], ["animals"]):
+    for what in (["scenes", "--stages", "eyes", "soft"], ["scenes", "--stages", "hardened"], ["animals"]):
         options = ["--steps", "1", "--seeing", "1", "--count", "2", "--runs", str(tmp_path)]
         monkeypatch.setattr("sys.argv", ["captioning.py", *what, *options])
         program.main()
     torch.set_num_threads(threads)
     written = shipped_run("captioning", tmp_path)
-    assert set(written.facts["results"]) == {"eyes", "soft", "hard"}
+    assert set(written.facts["results"]) == {"eyes", "soft", "hardened"}
     written.load_into(program.captioners())
     assert set(shipped_run("captioning_animals", tmp_path).facts["results"]) == {"eyes", *program.SHARES}
-    assert "hard" in capsys.readouterr().out
+    assert "hardened" in capsys.readouterr().out
