@@ -98,13 +98,10 @@ def short_value(value: object) -> str:
 def entry(room: str, name: str, thing: Any) -> list[str]:
     """The reStructuredText of one public name."""
     full = f"lecturelib.{room}.{name}"
-    home = getattr(thing, "__module__", full)
-    is_at_home = f"{home}.".startswith(f"lecturelib.{room}.")
-    again = [] if is_at_home else ["   :no-index:"]  # the index has it from its own room
     if inspect.isclass(thing):
-        return [f".. autoclass:: {full}", "   :members:", *again]
+        return [f".. autoclass:: {full}", "   :members:"]
     if inspect.isroutine(thing):
-        return [f".. autofunction:: {full}", *again]
+        return [f".. autofunction:: {full}"]
     return [f".. py:data:: {full}", "", f"   ``{short_value(thing)}``"]
 
 
@@ -118,9 +115,13 @@ def room_page(room: str, book: Path) -> str:
     """The body of one room's page: a section for each file, and in it each public name."""
     package = importlib.import_module(f"lecturelib.{room}")
     groups: dict[str, list[str]] = defaultdict(list)
+    elsewhere: list[str] = []  # what this room offers too, and another room's page describes
     for name in package.__all__:
         thing = getattr(package, name)
         home = getattr(thing, "__module__", None) or type(thing).__module__
+        if not home.startswith(package.__name__) and hasattr(thing, "__module__"):
+            elsewhere.append(f"{{py:obj}}`lecturelib.{home.split('.')[1]}.{name}`")
+            continue
         groups[home if home.startswith(package.__name__) else package.__name__].append(name)
     parts = [(package.__doc__ or "").strip()]
     for home in sorted(groups):
@@ -130,6 +131,8 @@ def room_page(room: str, book: Path) -> str:
         for name in sorted(groups[home], key=str.lower):
             rst = entry(room, name, getattr(package, name)) + taught_in(book, f"lecturelib.{room}.{name}")
             parts.append("\n".join(["```{eval-rst}", *rst, "```"]))
+    if elsewhere:
+        parts.insert(1, "Also here, described with its own room: " + ", ".join(elsewhere) + ".")
     return "\n\n".join(part for part in parts if part)
 
 

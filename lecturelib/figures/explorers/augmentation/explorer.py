@@ -153,5 +153,5 @@ class AugmentationExplorer(Explorer):
         names = ", ".join(view.name.replace("_", " ") for view in self.views)
         return (
             f"A {self.pictures.classes[int(self.pictures.labels[0])]} under {len(self.views)} augmentations at several "
-            f"strengths: {names}. At strength zero each leaves the picture as it is."
+            f"strengths: {names}. At strength zero each leaves the image as it is."
         )
