@@ -3,7 +3,7 @@
 Eight minutes on a free core for the scenes, four for the animals. Writes lecturelib/runs/captioning/ and
 lecturelib/runs/captioning_animals/. Three captioners of the scenes start from the same eyes, an encoder that has
 learned to name the colours and shapes of an image; they see the same scenes in the same order, for as many steps. A
-fourth, "hardened", goes on from the soft one with hard looks, for half as many steps.
+fourth, "hardened", goes on from the soft one with hard looks, for a quarter as many steps.
 """
 
 import argparse
@@ -173,7 +173,7 @@ def train_scenes(folder: Path, steps: int, seeing: int, stages: Sequence[str], c
                 model.load_state_dict(trained["soft"].state_dict())
             else:
                 model.encoder.load_state_dict(trained["eyes"].state_dict())
-            length = max(1, steps // 2) if stage == "hardened" else steps
+            length = max(1, steps // 4) if stage == "hardened" else steps
             config = TrainConfig(
                 steps=length,
                 learning_rate=1e-3 if stage == "hardened" else 3e-3,
