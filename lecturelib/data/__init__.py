@@ -28,7 +28,7 @@ from lecturelib.data.sets.pairs import Pair
 from lecturelib.data.sets.photo_captions import CaptionedPhoto, photo_captions
 from lecturelib.data.sets.pretrained import minilm, smollm2
 from lecturelib.data.sets.pronunciation import pronunciations
-from lecturelib.data.sets.reading import Question, questions, read_squad, reading, squad
+from lecturelib.data.sets.reading import Question, dialogues, questions, read_squad, reading, squad
 from lecturelib.data.sets.reviews import Review, long_reviews, movie_reviews
 from lecturelib.data.sets.scenes import (
     Scene,
@@ -109,6 +109,7 @@ __all__ = [
     "date_pairs",
     "dates",
     "describes",
+    "dialogues",
     "digits",
     "draw_animals",
     "draw_scenes",

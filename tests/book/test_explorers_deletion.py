@@ -14,6 +14,7 @@ def example(name="short", verdict="good", weights=(0.1, 0.5, 0.2, 0.05, 0.1, 0.0
     return DeletionExample(
         SENTENCES,
         weights,
+        sentence_weights=(0.7, 0.3),
         orders={"attention": [1, 2, 0], "gradient": [3, 1, 5], "chance": [5, 4, 3]},
         curves={"attention": [0.9, 0.4, 0.35, 0.3], "gradient": [0.9, 0.7, 0.2, 0.1], "chance": [0.9, 0.91, 0.88, 0.8]},
         verdict=verdict,
@@ -54,6 +55,13 @@ def test_deletion_explorer_gives_the_heaviest_word_the_most_ink(open_page):
     assert ink == pytest.approx([85 * weight / 0.5 for weight in EXAMPLES[0].weights], abs=0.1)
 
 
+def test_deletion_explorer_shows_how_much_each_sentence_weighs(open_page):
+    shares = open_page(DeletionExplorer(EXAMPLES)).locator(".sentence .share")
+    assert shares.all_inner_texts() == ["70 %", "30 %"]
+    styles = shares.evaluate_all("all => all.map(one => one.style.borderRightColor)")
+    assert [float(style.split("%")[0].rsplit(" ", 1)[1]) for style in styles] == pytest.approx([85, 36.4], abs=0.1)
+
+
 def test_deletion_explorer_follows_the_keyboard_and_fits_a_phone(open_page, open_on_phone):
     page = open_page(DeletionExplorer(EXAMPLES))
     for key in ("Tab", "ArrowRight", "Tab", "End", "Tab", "ArrowRight", "ArrowRight"):
@@ -66,6 +74,7 @@ def test_deletion_explorer_follows_the_keyboard_and_fits_a_phone(open_page, open
     ("change", "message"),
     [
         ({"weights": [1.0]}, "6 words need as many weights"),
+        ({"sentence_weights": [1.0]}, "2 sentences need as many sentence_weights"),
         ({"orders": {"attention": [0]}}, "all need those of the first one"),
         ({"orders": {**example().orders, "chance": [0, 0, 1]}}, "distinct indices below 6"),
         ({"curves": {**example().curves, "chance": [0.5]}}, "3 deletions need 4 probabilities"),

@@ -36,10 +36,25 @@ def grade(
         return run(load_rubric(paths.rubric), submission, seed=11, exercises=exercises)
 
 
+def solved(paths: Paths) -> bytes:
+    """What a student hands in who has everything right: the released notebook with the solution's code in it."""
+    tree = json.loads(paths.exercise.read_text(encoding="utf-8"))
+    solution = json.loads(paths.solution.read_text(encoding="utf-8"))["cells"]
+    code = {cell["id"]: cell for cell in solution if cell["cell_type"] == "code"}
+    for cell in tree["cells"]:
+        if cell["id"] in code:
+            cell["source"] = code.pop(cell["id"])["source"]
+    tree["cells"][:0] = code.values()  # cells that are not released, such as an import of the solution's own
+    return json.dumps(tree).encode()
+
+
 @each_set
-def test_sandbox_gives_the_solution_full_points_and_a_blank_none(box: Sandbox, paths: Paths) -> None:
-    solved = grade(box, paths, paths.solution)
-    assert [(r.name, r.message) for r in solved if not r.passed] == []
+def test_sandbox_gives_the_solution_full_points_without_a_note_and_a_blank_none(box: Sandbox, paths: Paths) -> None:
+    """Neither a lost point nor a cell of the course's own, graded or not, that shows as an error."""
+    with box.open(parse_notebook(solved(paths))) as submission:
+        results = run(load_rubric(paths.rubric), submission, seed=11)
+    assert [(r.name, r.message) for r in results if not r.passed] == []
+    assert submission.notes == ()
     assert {r.outcome for r in grade(box, paths, paths.exercise)} == {"missing"}
 
 

@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +30,8 @@ DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sun
 class Question:
     """A passage, a question about it, and the answer: the words `passage[start]` to `passage[end]`, both included.
 
-    `hops` is how many sentences must be put together, where known.
+    `before` is what was asked in the turns before, where the question goes on from there; `hops` is how many sentences
+    must be put together, where known.
     """
 
     passage: tuple[str, ...]
@@ -37,6 +39,7 @@ class Question:
     start: int
     end: int
     hops: int = 1
+    before: tuple[str, ...] = ()
 
     @property
     def answer(self) -> str:
@@ -73,49 +76,86 @@ def _facts(rng: random.Random) -> tuple[list[str], list[_Asked]]:
     return said, [_Asked(words, answer, sentence) for sentence in said for words, answer in asked[sentence]]
 
 
-def _chains(rng: random.Random) -> tuple[list[str], list[_Asked]]:
-    """Guests and hosts: where a guest stays is what another sentence says of the host."""
+def _chains(rng: random.Random, hops: int) -> tuple[list[str], list[_Asked]]:
+    """Guests and hosts: where a guest stays is what another sentence says of the host; one hop asks for either half."""
     people, towns = rng.sample(NAMES, 8), rng.sample(TOWNS, 4)
     said, asked = [], []
     for guest, host, town in zip(people[:4], people[4:], towns, strict=True):
-        home = f"{host} lives in {town} ."
-        said += [f"{guest} is the guest of {host} .", home]
-        asked.append(_Asked(f"where is {guest} staying ?", town, home))
+        visit, home = f"{guest} is the guest of {host} .", f"{host} lives in {town} ."
+        said += [visit, home]
+        if hops == 2:
+            asked.append(_Asked(f"where is {guest} staying ?", town, home))
+        else:
+            asked.append(_Asked(f"where does {host} live ?", town, home))
+            asked.append(_Asked(f"whose guest is {guest} ?", host, visit))
     rng.shuffle(said)
     return said, asked
 
 
+def _outings(rng: random.Random) -> Question:
+    """Four people who went out, a question about one of them, and what is asked next of the same outing."""
+    people, places, days = rng.sample(NAMES, 4), rng.sample(PLACES, 4), rng.sample(DAYS, 4)
+    said = [f"on {when} {who} went to {where} ." for who, where, when in zip(people, places, days, strict=True)]
+    place = rng.randrange(4)
+    who, where, when = people[place], places[place], days[place]
+    first, then, answer = rng.choice(
+        (
+            (f"who went to {where} ?", "and when ?", when),
+            (f"where did {who} go ?", "and when ?", when),
+            (f"when did {who} go out ?", "and where to ?", where),
+        )
+    )
+    return _asked_about(said, _Asked(then, answer, said[place]), before=first)
+
+
 def _passage(rng: random.Random, hops: int) -> Question:
-    said, could_ask = _facts(rng) if hops == 1 else _chains(rng)
-    asked = rng.choice(could_ask)
-    before = sum(len(sentence.split()) for sentence in said[: said.index(asked.sentence)])
+    said, could_ask = _facts(rng) if hops == 1 and rng.random() < 0.5 else _chains(rng, hops)
+    return _asked_about(said, rng.choice(could_ask), hops)
+
+
+def _asked_about(said: list[str], asked: _Asked, hops: int = 1, before: str = "") -> Question:
+    offset = sum(len(sentence.split()) for sentence in said[: said.index(asked.sentence)])
     words, answer = asked.sentence.split(), asked.answer.split()
-    within = next(i for i in range(len(words)) if words[i : i + len(answer)] == answer)
-    start = before + within
-    return Question(tuple(" ".join(said).split()), tuple(asked.words.split()), start, start + len(answer) - 1, hops)
+    start = offset + next(i for i in range(len(words)) if words[i : i + len(answer)] == answer)
+    end = start + len(answer) - 1
+    passage, question = tuple(" ".join(said).split()), tuple(asked.words.split())
+    return Question(passage, question, start, end, hops, tuple(before.split()))
+
+
+def _distinct(count: int, split: str, seed: str, make: Callable[[random.Random], Question]) -> list[Question]:
+    """Draw until there are `count` questions about passages of their own that belong to the split."""
+    if split not in SPLITS:
+        raise ValueError(f"split={split!r} must be one of {', '.join(SPLITS)}")
+    if count < 0:
+        raise ValueError(f"count={count} must not be negative")
+    rng = random.Random(f"{seed} {split}")
+    found: dict[str, Question] = {}
+    while len(found) < count:
+        question = make(rng)
+        key = " ".join(question.passage)
+        if split_of(key, validation=0.1, test=0.1) == split:
+            found.setdefault(key, question)
+    return list(found.values())
 
 
 def questions(count: int, *, hops: int | None = None, split: str = "train", seed: int = 0) -> list[Question]:
     """Make `count` questions for one split, each about a passage of its own.
 
     Every question has rivals in its passage: other people who went somewhere, got something or live in a town. With
-    hops=2 the question names a guest, one sentence names the host, and another says where the host lives; None mixes
-    both kinds. Passages of one split occur in no other.
+    hops=2 the question names a guest, one sentence names the host, and another says where the host lives; some
+    questions of one hop ask for either half of that. None mixes both kinds. Passages of one split occur in no other.
     """
-    if split not in SPLITS:
-        raise ValueError(f"split={split!r} must be one of {', '.join(SPLITS)}")
     if hops not in (None, 1, 2):
         raise ValueError(f"hops={hops} must be 1, 2 or None for both")
-    if count < 0:
-        raise ValueError(f"count={count} must not be negative")
-    rng = random.Random(f"reading {split} {seed}")
-    found: dict[str, Question] = {}
-    while len(found) < count:
-        question = _passage(rng, hops or rng.choice((1, 2)))
-        key = " ".join(question.passage)
-        if split_of(key, validation=0.1, test=0.1) == split:
-            found.setdefault(key, question)
-    return list(found.values())
+    return _distinct(count, split, f"reading {seed}", lambda rng: _passage(rng, hops or rng.choice((1, 2))))
+
+
+def dialogues(count: int, *, split: str = "train", seed: int = 0) -> list[Question]:
+    """Make `count` second turns for one split: "and when ?", which only the turn before it, `before`, makes a question.
+
+    Four people went out in each passage, so whoever does not know the turn before can but guess among four.
+    """
+    return _distinct(count, split, f"dialogues {seed}", _outings)
 
 
 def reading(*, train: int = 8_000, validation: int = 1_000, test: int = 1_000) -> Splits[list[Question]]:

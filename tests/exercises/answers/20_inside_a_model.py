@@ -28,6 +28,12 @@ def rms_norm(x, gain, eps=1e-5):
     return gain * x / ((x * x).mean(-1, keepdim=True).sqrt() + eps)
 
 
+# wrong parts: no eps
+# hint: The eps is missing
+def rms_norm(x, gain, eps=1e-5):
+    return gain * x / (x * x).mean(-1, keepdim=True).sqrt()
+
+
 # wrong parts: the gate is linear
 # hint: wrong half
 def swiglu(x, gate, widen, narrow):

@@ -52,6 +52,11 @@ def eps_outside(x, gain, eps=1e-5):
     return x / (x.pow(2).mean(dim=-1, keepdim=True).sqrt() + eps) * gain
 
 
+@rubric.mistake("rms_norm", "The eps is missing: it is added to the mean square, and shows where a token is small.")
+def no_eps(x, gain, eps=1e-5):
+    return x / x.pow(2).mean(dim=-1, keepdim=True).sqrt() * gain
+
+
 @rubric.mistake(
     "rms_norm", "You take one mean square of all tokens together. Each token has its own: the last axis only."
 )
@@ -93,6 +98,8 @@ def norm_divides_by_the_root_mean_square(submission, rng):
     x, gain = tokens_of(rng, 2, 3, 5), draw(rng, 5)
     assert_close(submission.rms_norm(x, gain), rms_norm(x, gain), what="the normalised tokens")
     assert_close(submission.rms_norm(x, gain, 0.5), rms_norm(x, gain, 0.5), what="the normalised tokens with eps=0.5")
+    x = 0.003 * x  # so small that the eps of the signature shows
+    assert_close(submission.rms_norm(x, gain), rms_norm(x, gain), what="small tokens, normalised")
 
 
 @rubric.test("parts", points=1, visible=True, hint="SiLU of one product, times the other product, times `narrow`.")
@@ -326,14 +333,17 @@ def lens_reads_every_layer(submission, rng):
     "lens",
     points=1,
     visible=False,
-    topic="a batch of texts",
+    topic="batches, small states",
     needs=("rms_norm",),
-    hint="Any axes may come before the width.",
+    hint="Any axes may come before the width. Small states show the eps.",
 )
 def lens_reads_batches(submission, rng):
     states, gain, embedding = tokens_of(rng, 3, 2, 4, 5), draw(rng, 5) + 1, draw(rng, 7, 5)
     got = submission.logit_lens(states, gain, embedding, 0.2)
     assert_close(got, logit_lens(states, gain, embedding, 0.2), what="the probabilities with eps=0.2")
+    states = 0.003 * states
+    got = submission.logit_lens(states, gain, embedding)
+    assert_close(got, logit_lens(states, gain, embedding), what="the probabilities from small states")
 
 
 # 5. Switch a head off

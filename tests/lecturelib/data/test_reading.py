@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lecturelib.data import questions, read_squad, squad
+from lecturelib.data import dialogues, questions, read_squad, squad
 
 
 @pytest.mark.parametrize("hops", [1, 2])
@@ -23,6 +23,17 @@ def test_a_question_of_two_hops_needs_both_sentences():
         assert q.passage[q.passage.index(guest) + 1 : q.passage.index(guest) + 5] == ("is", "the", "guest", "of")
         assert q.passage[q.start - 3 : q.start] == (host, "lives", "in")
         assert guest not in q.passage[q.start - 3 : q.end + 1]
+
+
+def test_a_second_turn_goes_on_from_the_first():
+    for q in dialogues(200):
+        assert q.question[0] == "and"
+        assert q.before[-1] == "?"
+        assert q.answer not in " ".join(q.before)
+        sentence = " ".join(q.passage).split(" . ")[" ".join(q.passage[: q.start]).count(" .")]
+        known = [word for word in q.before if word in sentence.split() and word not in ("the", "to", "went")]
+        assert known, "the first turn names somebody or some place of the sentence that holds the answer"
+    assert {" ".join(q.question) for q in dialogues(60)} == {"and where to ?", "and when ?"}
 
 
 def test_splits_share_no_passage_and_a_seed_is_enough():
@@ -70,3 +81,5 @@ def test_what_cannot_be_is_explained(tmp_path):
         questions(1, hops=3)
     with pytest.raises(ValueError, match="count=-1 must not be negative"):
         questions(-1)
+    with pytest.raises(ValueError, match="split='tests' must be one of"):
+        dialogues(1, split="tests")

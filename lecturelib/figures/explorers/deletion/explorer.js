@@ -17,15 +17,20 @@ function build() {
   weights = kit.unpack(now.weights);
   curves = kit.unpack(now.curves);
   const top = Math.max(1e-9, ...weights.values);
+  const shares = kit.unpack(now.sentence_weights).values;
+  const largest = Math.max(1e-9, ...shares);
   words = [];
-  const text = kit.element("div", { class: "text" }, ...now.sentences.map(function (sentence) {
-    return kit.element("p", {}, ...sentence.flatMap(function (word) {
+  const text = kit.element("div", { class: "text" }, ...now.sentences.map(function (sentence, number) {
+    const share = kit.element("span", { class: "share", title: "weight of this sentence" },
+      Math.round(100 * shares[number]) + " %");
+    share.style.borderRightColor = tint(shares[number] / largest);
+    const line = kit.element("p", {}, ...sentence.flatMap(function (word) {
       const node = kit.element("span", { class: "word" }, word);
-      const ink = 85 * weights.values[words.length] / top;
-      node.style.backgroundColor = "color-mix(in srgb, var(--blue) " + ink.toFixed(1) + "%, transparent)";
+      node.style.backgroundColor = tint(weights.values[words.length] / top);
       words.push(node);
       return [node, " "];
     }));
+    return kit.element("div", { class: "sentence" }, share, line);
   }));
   amount = kit.player("Words deleted", { min: 0, max: most, value: count, pause: 400,
     show: function (value) { return value + " of " + words.length; } }, function (value) { count = value; draw(); });
@@ -33,6 +38,8 @@ function build() {
   stage.replaceChildren(amount.node, table.node, text);
   draw();
 }
+
+function tint(part) { return "color-mix(in srgb, var(--blue) " + (85 * part).toFixed(1) + "%, transparent)"; }
 
 function draw() {
   const now = data.examples[example];

@@ -16,6 +16,7 @@ class DeletionExample:
     Args:
         sentences: the words of each sentence, N in all
         weights: (N,), not negative; the largest has full ink
+        sentence_weights: one for each sentence, not negative, with sum one: shown in percent and as a bar beside it
         orders: for each ranking, by its name, which words go first: distinct indices into the N words
         curves: for each ranking the probability of the verdict with 0, 1, 2, … of those words deleted, one number more
             than there are words in its order
@@ -25,6 +26,7 @@ class DeletionExample:
 
     sentences: Sequence[Sequence[str]]
     weights: ArrayLike
+    sentence_weights: ArrayLike
     orders: Mapping[str, Sequence[int]]
     curves: Mapping[str, ArrayLike]
     verdict: str
@@ -57,6 +59,11 @@ class DeletionExplorer(Explorer):
         words = sum(len(sentence) for sentence in example.sentences)
         if np.shape(example.weights) != (words,) or words == 0:
             raise ValueError(f"example {number}: {words} words need as many weights, got {np.shape(example.weights)}")
+        if np.shape(example.sentence_weights) != (len(example.sentences),):
+            raise ValueError(
+                f"example {number}: {len(example.sentences)} sentences need as many sentence_weights, got "
+                f"{np.shape(example.sentence_weights)}"
+            )
         if not self.rankings or list(example.orders) != self.rankings or list(example.curves) != self.rankings:
             raise ValueError(
                 f"example {number} has orders {list(example.orders)} and curves {list(example.curves)}; all need "
@@ -83,6 +90,7 @@ class DeletionExplorer(Explorer):
                     "verdict": example.verdict,
                     "sentences": [list(sentence) for sentence in example.sentences],
                     "weights": pack(example.weights),
+                    "sentence_weights": pack(example.sentence_weights),
                     "orders": [list(map(int, example.orders[name])) for name in self.rankings],
                     "curves": pack(np.stack([np.asarray(example.curves[name]) for name in self.rankings])),
                 }
