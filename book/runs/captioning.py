@@ -177,7 +177,7 @@ def train_scenes(folder: Path, steps: int, seeing: int, stages: Sequence[str], c
             config = TrainConfig(
                 steps=length,
                 learning_rate=1e-3 if stage == "hardened" else 3e-3,
-                schedule=Cosine(steps=length, warmup=max(1, length // 20)),
+                schedule=Cosine(steps=length, warmup=length // 20),
                 device="cpu",
                 progress=True,
             )
@@ -244,7 +244,7 @@ def train_animals(folder: Path, steps: int, seeing: int, count: int) -> None:
             TrainConfig(
                 steps=steps,
                 learning_rate=3e-3,
-                schedule=Cosine(steps=steps, warmup=max(1, steps // 10)),
+                schedule=Cosine(steps=steps, warmup=steps // 10),
                 device="cpu",
                 progress=True,
             ),
