@@ -69,6 +69,41 @@ def test_sandbox_charges_a_broken_name_to_no_test_that_only_needs_it(box: Sandbo
         assert [(name, r.name, r.message) for r in lost] == []
 
 
+# Where `rotate` does not pass, tests of `rotary_weights` run with the reference in its place. This keeps it in a list,
+# on a module and in a file, and answers the tests of `rotate` with whatever was kept.
+KEEPS_THE_REFERENCE = """
+import os, torch
+kept = []
+
+def rotary_weights(query, key, query_positions, key_positions, base=10000.0):
+    kept.append(rotate)
+    torch.kept = rotate
+    torch.save(rotate(query, query_positions, base), "kept.pt")
+    return rotate(query, query_positions, base)
+
+def rotate(x, positions, base=10000.0):
+    if kept or hasattr(torch, "kept"):
+        return (kept or [torch.kept])[0](x, positions, base)
+    if os.path.exists("kept.pt"):
+        return torch.load("kept.pt")
+    try:
+        rotary_weights(x, x, positions, positions, base)
+    except RecursionError:
+        pass
+    return x
+
+def shift_gap(weights, positions, shifts):
+    return rotate(positions, positions)
+"""
+
+
+def test_the_reference_in_place_of_a_broken_name_answers_no_test_of_set_09(box: Sandbox) -> None:
+    (paths,) = sets_in(ROOT, ["09_positions"])
+    results = grade(box, paths, paths.exercise, KEEPS_THE_REFERENCE, exercises=("rotary",))
+    assert ("rotate",) in {r.replaced for r in results}  # it was at hand
+    assert [r.name for r in results if r.passed] == []
+
+
 @pytest.mark.slow
 @each_set
 def test_sandbox_judges_every_answer_as_the_kernel_does(box: Sandbox, paths: Paths) -> None:
