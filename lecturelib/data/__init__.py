@@ -39,7 +39,7 @@ from lecturelib.data.sets.scenes import (
     read_caption,
     render_scenes,
 )
-from lecturelib.data.sets.sequences import SequenceBatch, copying, remembering
+from lecturelib.data.sets.sequences import SequenceBatch, adding, copying, recalling, remembering
 from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
 from lecturelib.data.store.data_set import Archive, DataSet
@@ -101,6 +101,7 @@ __all__ = [
     "Thing",
     "UnknownDataSetError",
     "Verse",
+    "adding",
     "caption_scene",
     "cifar10",
     "copying",
@@ -144,6 +145,7 @@ __all__ = [
     "read_snli",
     "read_squad",
     "reading",
+    "recalling",
     "reference_sentences",
     "remembering",
     "render_animals",

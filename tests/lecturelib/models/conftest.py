@@ -9,7 +9,25 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers import ALiBi, RotaryPositions, use_deep_norm
+from lecturelib.layers import (
+    AdaptiveSpan,
+    ALiBi,
+    BigBird,
+    Block,
+    FeedForward,
+    LatentMixing,
+    Linformer,
+    LocalAttention,
+    MultiHeadAttention,
+    Performer,
+    PreNorm,
+    Reformer,
+    RotaryPositions,
+    SharedWorkspace,
+    TiledAttention,
+    UniversalTransformer,
+    use_deep_norm,
+)
 from lecturelib.layers.patches import PatchEmbedding
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERTConfig, BERTPretraining
@@ -18,12 +36,15 @@ from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
 from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from lecturelib.models.deit import DeiT
 from lecturelib.models.esim import ESIM, ESIMConfig
+from lecturelib.models.fnet import FNetConfig, FNetPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
+from lecturelib.models.mlp_mixer import MLPMixer, MLPMixerConfig
+from lecturelib.models.perceiver import Perceiver, PerceiverConfig
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from lecturelib.models.pooling_classifier import PairClassifier, PoolingClassifier, PoolingConfig
 from lecturelib.models.recurrent_classifier import RecurrentClassifier, RecurrentClassifierConfig, RecurrentTagger
@@ -34,6 +55,7 @@ from lecturelib.models.show_attend_tell import OneVector, ShowAttendTell, ShowAt
 from lecturelib.models.span_reader import SpanReader, SpanReaderConfig
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
+from lecturelib.models.token_labeller import TokenLabeller, TokenLabellerConfig
 from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.transformer_xl import TransformerXL, TransformerXLConfig
 from lecturelib.models.vit import ViT, ViTConfig
@@ -330,6 +352,44 @@ def captioner(name: str, build: Callable[[], nn.Module]) -> Case:
     )
 
 
+def mixing(mixer: Callable[[], nn.Module], *, num_labels: int = 4, is_causal: bool = False) -> TokenLabeller:
+    sizes = {"max_len": T + 2, "d_model": 16, "num_layers": 2, "d_ff": 18}
+    return TokenLabeller(
+        TokenLabellerConfig(vocab_size=VOCAB, num_labels=num_labels, **sizes, is_causal=is_causal), mixer
+    )
+
+
+def mixer(name: str, build: Callable[[], nn.Module], *, pads: bool = True) -> Case:
+    """A mixer in the blocks of a TokenLabeller; `pads`: whether more padding changes nothing."""
+    case = labelling(name, partial(mixing, build), T)
+    return case if pads else replace(case, pad=None)
+
+
+def causal_mixer(name: str, build: Callable[[], nn.Module]) -> Case:
+    model = partial(mixing, build, num_labels=VOCAB, is_causal=True)
+    return decoder_only(name, model, causal="token_embedding", decode=False)
+
+
+def universal() -> nn.Module:
+    block = Block(MultiHeadAttention(16, 4), FeedForward(16, 18), partial(PreNorm, 16))
+    return UniversalTransformer(block, 16, max_steps=3)
+
+
+class FourierWords(nn.Module):
+    """FNet with both heads in one tensor: word logits at every position, then next-sentence logits at one more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = FNetPretraining(FNetConfig(vocab_size=VOCAB, max_len=T, d_model=16, num_layers=2, dropout=0.0))
+
+    def forward(self, tokens: Tensor, token_types: Tensor) -> Tensor:
+        words, follows = self.model(tokens, token_types)
+        return torch.cat((F.pad(follows, (0, VOCAB - 2))[:, None], words), dim=1)  # (B, 1 + T, V)
+
+
+MIXER = MLPMixerConfig(**PICTURES, patch_size=4, d_model=16, num_layers=2, d_tokens=9, d_ff=18)
+LATENTS = {"d_model": 16, "num_latents": 7, "num_heads": 4, "num_layers": 2, "num_blocks": 2}
+
 CASES = [
     Case(
         name="mlp",
@@ -432,6 +492,37 @@ CASES = [
     captioner("show-attend-tell", lambda: ShowAttendTell(CAPTIONS)),
     captioner("show-attend-tell-one-vector", lambda: ShowAttendTell(CAPTIONS, OneVector(CAPTIONS, regions=4 * 6))),
     seeing("levit-block", levit),
+    mixer("tiled-attention", lambda: TiledAttention(16, 4, tile=5)),
+    mixer("local-attention", lambda: LocalAttention(16, 4, window=2, num_memory=3)),
+    mixer("linformer", lambda: Linformer(16, 4, max_len=T + 2, k=5)),
+    mixer("performer", lambda: Performer(16, 4)),
+    causal_mixer("performer-causal", lambda: Performer(16, 4)),
+    causal_mixer("reformer", lambda: Reformer(16, 4, num_buckets=2, chunk=3, num_hashes=2)),
+    mixer("big-bird", lambda: BigBird(16, 4, max_len=T, block=1, num_random=1), pads=False),
+    mixer("adaptive-span", lambda: AdaptiveSpan(16, 4, max_span=5, ramp=2, start=1.5)),
+    mixer("latent-mixing", lambda: LatentMixing(16, 4, num_latents=5)),
+    mixer("shared-workspace", lambda: SharedWorkspace(16, 4, num_slots=5, num_writers=2)),
+    mixer("universal-transformer", universal),
+    Case(
+        name="fnet",
+        build=FourierWords,
+        inputs=lambda generator: (ids(VOCAB, B, T)(generator), ids(4, B, T)(generator)),
+        wrong=lambda inputs: (inputs[0][0], inputs[1]),
+        wrong_match=rf"tokens must be \(batch, length\) token ids, got \({T},\)",
+        targets=lambda inputs, generator: torch.cat((ids(2, B, 1)(generator), ids(VOCAB, B, T)(generator)), dim=1),
+    ),
+    seeing(
+        "mlp-mixer",
+        lambda: MLPMixer(MLPMixerConfig(**PICTURES, patch_size=4, d_model=16, num_layers=2, d_tokens=9, d_ff=18)),
+    ),
+    Case(
+        name="perceiver",
+        build=lambda: Perceiver(PerceiverConfig(input_dim=5, num_classes=4, **LATENTS)),
+        inputs=lambda generator: (torch.randn(B, T, 5, generator=generator),),
+        wrong=lambda inputs: (inputs[0][..., :4],),
+        wrong_match=rf"inputs must be \(batch, length, 5\), got \({B}, {T}, 4\)",
+        targets=lambda inputs, generator: ids(4, B)(generator),
+    ),
     seeing("volo-outlooker", lambda: OnPatches(Outlooker(OutlookAttention(16, 4), 16, 18), flat=False)),
 ]
 
