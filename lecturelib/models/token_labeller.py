@@ -64,7 +64,7 @@ class TokenLabeller(nn.Module):
         nn.init.normal_(self.token_embedding.weight, std=0.02)
 
     def forward(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
-        """Logits of each token's label; `lengths` (B,) are the real tokens in each row, the rest is padding.
+        """Logits of each token's label; `lengths` (B,) are the real tokens in each row, and padding gets zeros.
 
         Shapes: tokens (B, T) -> (B, T, labels)
         """
@@ -79,4 +79,5 @@ class TokenLabeller(nn.Module):
         x = self.dropout(x)  # (B, T, D)
         for block in self.blocks:
             x = block(x, mask, is_causal=self.config.is_causal)
-        return self.head(self.norm(x))
+        logits = self.head(self.norm(x))
+        return logits if mask is None else logits * mask.transpose(1, 2)  # (B, T, labels)

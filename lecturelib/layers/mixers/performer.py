@@ -12,13 +12,16 @@ def orthogonal_features(num_features: int, width: int) -> Tensor:
     """Gaussian vectors, as long as Gaussian vectors are, and at right angles to each other `width` at a time.
 
     Paper: Choromanski et al. 2021 [choromanski2021rethinking], Section 2.4.
-    Differs: nothing.
+    Differs: nothing. A QR decomposition alone chooses the signs of its rows so that one coordinate is never positive;
+    turned back by the signs of R's diagonal they are uniform, as the estimate needs (performer-pytorch leaves them).
 
     Shapes: -> (num_features, width)
     """
-    blocks = [torch.linalg.qr(torch.randn(width, width))[0].T for _ in range(math.ceil(num_features / width))]
-    directions = torch.cat(blocks)[:num_features]  # (m, width), rows of length 1
-    return directions * torch.randn(num_features, width).norm(dim=1, keepdim=True)
+    blocks = []
+    for _ in range(math.ceil(num_features / width)):
+        q, r = torch.linalg.qr(torch.randn(width, width))
+        blocks.append((q * r.diagonal().sign()).T)  # (width, width), rows of length 1
+    return torch.cat(blocks)[:num_features] * torch.randn(num_features, width).norm(dim=1, keepdim=True)
 
 
 def random_features(x: Tensor, features: Tensor) -> Tensor:
@@ -95,15 +98,18 @@ class Performer(SelfMixer):
     def mix(self, q: Tensor, k: Tensor, v: Tensor, real: Tensor | None, *, is_causal: bool) -> Tensor:
         """Features of queries and keys, then two products in the cheap order."""
         root = self.head_dim**-0.25  # 1 / sqrt(Dh) of the scores, half of it on each side
-        with torch.autocast(q.device.type, enabled=False):  # exponents in half precision would be no exponents
-            q, k = (random_features(precise(x) * root, precise(self.features)) for x in (q, k))  # (B, H, T, m)
+        device = "cpu" if q.is_meta else q.device.type  # autocast knows no meta
+        with torch.autocast(device, enabled=False):  # exponents in half precision would be no exponents
+            q, k = precise(q) * root, precise(k) * root
+            q_size, k_size = (x.detach().square().sum(dim=-1, keepdim=True) / 2 for x in (q, k))  # (B, H, T, 1)
+            q, k = (random_features(x, precise(self.features)) for x in (q, k))  # (B, H, T, m)
             if real is not None:
                 k = k.masked_fill(~real[:, None, :, None], -math.inf)
             if is_causal:  # a key's exponent is at most |w|² / 2; half of that, taken off, keeps all within a float
                 most, eps = precise(self.features).square().sum(dim=-1).max() / 4, 0.0
             else:
-                most, eps = k.detach().amax(dim=(-2, -1), keepdim=True).clamp(min=-1e30), self.eps
-            q = (q - q.detach().amax(dim=-1, keepdim=True)).exp() + eps
+                most, eps = (k.detach() + k_size).amax(dim=(-2, -1), keepdim=True).clamp(min=-1e30), self.eps
+            q = (q - (q.detach() + q_size).amax(dim=-1, keepdim=True)).exp() + eps
             k = (k - most).exp() + eps
             if real is not None:
                 k = k.masked_fill(~real[:, None, :, None], 0.0)

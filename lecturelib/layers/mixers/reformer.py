@@ -50,7 +50,7 @@ class Reformer(SelfMixer):
                 f"chunk={chunk}, num_hashes={num_hashes}"
             )
         self.chunk, self.num_hashes, self.num_buckets = chunk, num_hashes, num_buckets
-        self.key_proj = self.query_proj  # shared-QK: one matrix for both
+        del self.key_proj  # a query is its own key
         self.register_buffer("rotations", torch.randn(num_heads, self.head_dim, num_hashes, num_buckets // 2))
 
     def project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -80,14 +80,14 @@ class Reformer(SelfMixer):
         taken = (places + rows).flatten()  # rows of q and v with batch and heads flattened
 
         def sort(x: Tensor) -> Tensor:
-            x = x.flatten(0, 2)[taken].unflatten(0, (batch, heads, -1, self.chunk))
-            return x  # (B, H, chunks of all rounds, chunk, width)
+            x = x.flatten(0, 2)[taken]  # (B · H · rounds · T, width)
+            return x.view(batch, heads, self.num_hashes * total // self.chunk, self.chunk, x.shape[-1])
 
         q, v = sort(q), sort(v)
         mixed, log_sum = self._in_chunks(q, v, places, real, is_causal)
         back = places.argsort(dim=-1)  # (B, H, rounds, T)
         back = back + torch.arange(batch * heads * self.num_hashes, device=q.device).view(*back.shape[:3], 1) * total
-        mixed = mixed.flatten(0, 3)[back.flatten()].view(*back.shape, -1)  # (B, H, rounds, T, Dh)
+        mixed = mixed.flatten(0, 3)[back.flatten()].view(*back.shape, mixed.shape[-1])  # (B, H, rounds, T, Dh)
         shares = log_sum.flatten()[back].softmax(dim=2)  # (B, H, rounds, T)
         return (mixed * shares[..., None].to(mixed.dtype)).sum(dim=2)[:, :, :length]
 

@@ -114,7 +114,7 @@ class _Tiled(torch.autograd.Function):
         ctx.save_for_backward(query, key, value, mask, *output)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
         query, key, value, mask, out, log_sum = ctx.saved_tensors
         is_causal, scale, tile = ctx.settings
         rows_of, columns_of = _tiles(query.shape[-2], tile), _tiles(key.shape[-2], tile)

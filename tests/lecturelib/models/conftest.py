@@ -79,6 +79,7 @@ class Case:
     causal: name of the embedding whose last lookup, at positions > t, must not reach the logits at t; None if none
     decode: whether the model has `start` and `step`
     prompted: whether `start` takes a prompt and its lengths, as a language model's does
+    traced: whether to compile and export it, and to map over its gradients; some of the mixers do, which are many
     inductor: whether to build real kernels for it too, which takes a while; one or two models of each kind do
     """
 
@@ -92,6 +93,7 @@ class Case:
     causal: str | None = None
     decode: bool = False
     prompted: bool = False
+    traced: bool = True
     inductor: bool = False
 
     def loss(self, model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
@@ -353,21 +355,19 @@ def captioner(name: str, build: Callable[[], nn.Module]) -> Case:
 
 
 def mixing(mixer: Callable[[], nn.Module], *, num_labels: int = 4, is_causal: bool = False) -> TokenLabeller:
-    sizes = {"max_len": T + 2, "d_model": 16, "num_layers": 2, "d_ff": 18}
-    return TokenLabeller(
-        TokenLabellerConfig(vocab_size=VOCAB, num_labels=num_labels, **sizes, is_causal=is_causal), mixer
-    )
+    sizes = {"max_len": T + 2, "d_model": 16, "num_layers": 1, "d_ff": 18, "num_labels": num_labels}
+    return TokenLabeller(TokenLabellerConfig(vocab_size=VOCAB, **sizes, is_causal=is_causal), mixer)
 
 
-def mixer(name: str, build: Callable[[], nn.Module], *, pads: bool = True) -> Case:
-    """A mixer in the blocks of a TokenLabeller; `pads`: whether more padding changes nothing."""
+def mixer(name: str, build: Callable[[], nn.Module], *, pads: bool = True, traced: bool = False) -> Case:
+    """A mixer in the block of a TokenLabeller; `pads`: whether more padding changes nothing."""
     case = labelling(name, partial(mixing, build), T)
-    return case if pads else replace(case, pad=None)
+    return replace(case, pad=case.pad if pads else None, traced=traced)
 
 
-def causal_mixer(name: str, build: Callable[[], nn.Module]) -> Case:
+def causal_mixer(name: str, build: Callable[[], nn.Module], *, traced: bool = False) -> Case:
     model = partial(mixing, build, num_labels=VOCAB, is_causal=True)
-    return decoder_only(name, model, causal="token_embedding", decode=False)
+    return replace(decoder_only(name, model, causal="token_embedding", decode=False), traced=traced)
 
 
 def universal() -> nn.Module:
@@ -492,12 +492,12 @@ CASES = [
     captioner("show-attend-tell", lambda: ShowAttendTell(CAPTIONS)),
     captioner("show-attend-tell-one-vector", lambda: ShowAttendTell(CAPTIONS, OneVector(CAPTIONS, regions=4 * 6))),
     seeing("levit-block", levit),
-    mixer("tiled-attention", lambda: TiledAttention(16, 4, tile=5)),
-    mixer("local-attention", lambda: LocalAttention(16, 4, window=2, num_memory=3)),
+    mixer("tiled-attention", lambda: TiledAttention(16, 4, tile=5), traced=True),
+    mixer("local-attention", lambda: LocalAttention(16, 4, window=2, num_memory=3), traced=True),
     mixer("linformer", lambda: Linformer(16, 4, max_len=T + 2, k=5)),
     mixer("performer", lambda: Performer(16, 4)),
     causal_mixer("performer-causal", lambda: Performer(16, 4)),
-    causal_mixer("reformer", lambda: Reformer(16, 4, num_buckets=2, chunk=3, num_hashes=2)),
+    causal_mixer("reformer", lambda: Reformer(16, 4, num_buckets=2, chunk=3, num_hashes=2), traced=True),
     mixer("big-bird", lambda: BigBird(16, 4, max_len=T, block=1, num_random=1), pads=False),
     mixer("adaptive-span", lambda: AdaptiveSpan(16, 4, max_span=5, ramp=2, start=1.5)),
     mixer("latent-mixing", lambda: LatentMixing(16, 4, num_latents=5)),
@@ -510,11 +510,9 @@ CASES = [
         wrong=lambda inputs: (inputs[0][0], inputs[1]),
         wrong_match=rf"tokens must be \(batch, length\) token ids, got \({T},\)",
         targets=lambda inputs, generator: torch.cat((ids(2, B, 1)(generator), ids(VOCAB, B, T)(generator)), dim=1),
+        traced=False,
     ),
-    seeing(
-        "mlp-mixer",
-        lambda: MLPMixer(MLPMixerConfig(**PICTURES, patch_size=4, d_model=16, num_layers=2, d_tokens=9, d_ff=18)),
-    ),
+    replace(seeing("mlp-mixer", lambda: MLPMixer(MIXER)), traced=False),
     Case(
         name="perceiver",
         build=lambda: Perceiver(PerceiverConfig(input_dim=5, num_classes=4, **LATENTS)),
@@ -522,6 +520,7 @@ CASES = [
         wrong=lambda inputs: (inputs[0][..., :4],),
         wrong_match=rf"inputs must be \(batch, length, 5\), got \({B}, {T}, 4\)",
         targets=lambda inputs, generator: ids(4, B)(generator),
+        traced=False,
     ),
     seeing("volo-outlooker", lambda: OnPatches(Outlooker(OutlookAttention(16, 4), 16, 18), flat=False)),
 ]
@@ -539,6 +538,7 @@ SUBSETS = {
     "causal_case": lambda case: case.causal is not None,
     "decoding_case": lambda case: case.decode,
     "prompted_case": lambda case: case.decode and case.prompted,
+    "traced_case": lambda case: case.traced,
     "compiled_case": lambda case: case.inductor,
 }
 

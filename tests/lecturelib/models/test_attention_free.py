@@ -88,7 +88,7 @@ def test_mlp_mixer_matches_timm(timm):
     ours = MLPMixer(MLPMixerConfig(image_size=12, patch_size=4, num_channels=2, num_classes=5, **sizes))
     state = renamed(
         theirs.state_dict(),
-        ("stem.proj", "patches.projection"),
+        ("stem.proj", "patches.project"),
         ("norm1", "mixer_wiring.norm"),
         ("norm2", "feed_forward_wiring.norm"),
         ("mlp_tokens.fc1", "mixer.net.widen"),
