@@ -1,8 +1,8 @@
 """What a model costs: parameters, floating-point operations, memory for training, memory for generation.
 
-Two ways, which agree. `measure` runs a model (on the "meta" device if you like, where tensors have a shape and no
-content, so that GPT-2 XL costs nothing) and counts. `decoder_parameters`, `decoder_flops`
-and `kv_cache_bytes` compute the same from sizes alone.
+Two ways, which agree. `measure` runs a model and counts; within `imagined()` tensors have a shape and no content, so
+that GPT-2 XL costs nothing. `decoder_parameters`, `decoder_flops`, `decoder_activation_bytes`, `kv_cache_bytes` and
+`state_bytes` compute the same from sizes alone.
 """
 
 import contextlib

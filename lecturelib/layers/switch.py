@@ -104,6 +104,7 @@ def balance_loss(routings: Iterable[Routing]) -> Tensor:
     return torch.stack(parts).sum()
 
 
+@torch.no_grad()
 def use_switch(stack: nn.ModuleList, num_experts: int, *, every: int = 2, capacity_factor: float = 1.25) -> None:
     """Put a `SwitchFFN` in place of each second feed-forward net of a stack, the second, fourth, …
 
