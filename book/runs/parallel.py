@@ -8,6 +8,7 @@ goes to `lecturelib/runs/parallel`, a row for each way.
 """
 
 import argparse
+import itertools
 import json
 import os
 import subprocess
@@ -49,7 +50,7 @@ def measured(way: str, steps: int) -> dict[str, Any]:
     plan = TrainConfig(steps=steps, learning_rate=1e-3, accumulate=2, parallel=parallel, device="cpu", progress=False)
     history = train(model, batches, next_token_loss, plan)
     clock = [0.0, *history["seconds"]]
-    seconds = [after - before for before, after in zip(clock, clock[1:], strict=False)]
+    seconds = [after - before for before, after in itertools.pairwise(clock)]
     return {
         "way": way,
         "processes": processes,

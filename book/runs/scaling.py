@@ -8,7 +8,8 @@ rows that are there at any time are a smaller study of the same kind.
 
 Within a budget all trainings cost the same number of operations (IsoFLOP): a small model reads much text, a large one
 little. The learning rate of each size is the best of a sweep by factors of two, chosen on validation text; losses are
-reported on test text. The text is the film reviews of chapter 12, a token a character, cut into windows that no
+reported on test text. When the grid is whole, the loss of a larger training is predicted and written down; then it is
+trained. The text is the film reviews of chapter 12, a token a character, cut into windows that no
 training sees twice within a pass.
 """
 
@@ -25,7 +26,17 @@ import torch
 from torch import Tensor
 
 from lecturelib.data import movie_reviews
-from lecturelib.evaluation import count_parameters, decoder_flops, mean_loss
+from lecturelib.evaluation import (
+    LossLaw,
+    bootstrap,
+    count_parameters,
+    decoder_flops,
+    fit_loss_law,
+    fit_power_law,
+    imagined,
+    interval,
+    mean_loss,
+)
 from lecturelib.models import GPT, GPTConfig
 from lecturelib.tokens import CharTokenizer, LanguageBatch, StepBatches
 from lecturelib.training import Cosine, History, TrainConfig, next_token_loss, save_run, train
@@ -33,7 +44,7 @@ from lecturelib.training.history import read_history
 from lecturelib.training.runs import RUNS
 
 LENGTH, BATCH, JUDGED = 64, 32, 4096  # tokens a window, windows a step, windows of held-out text
-HEADS = {16: 1, 24: 2, 32: 2, 48: 3, 64: 4, 96: 6, 128: 8, 160: 10}  # by width
+HEADS = {16: 1, 24: 2, 32: 2, 48: 3, 64: 4, 96: 6, 128: 8, 160: 10, 192: 12}  # by width
 SIZES = ((16, 1), (24, 1), (24, 2), (32, 2), (48, 2), (64, 3), (96, 3), (128, 3), (160, 4))  # width and layers
 BUDGETS = {  # operations of each training, and the sizes that get them
     1e11: SIZES[:5],
@@ -46,6 +57,7 @@ BUDGETS = {  # operations of each training, and the sizes that get them
 SWEEPS = dict(zip(SIZES, (1e11, 1e11, 1e11, 1e11, 3e11, 3e11, 1e12, 3e12, 3e12), strict=True))
 FIRST_RATE = 16e-3  # where the sweep of the smallest size starts; the next starts where the one before ended
 TRIALS = (("seed", (32, 2), 1e12), ("rate", (48, 2), 3e12), ("rate", (96, 3), 1e13))  # what else could matter
+HELD_OUT = ((192, 4), 1e14)  # larger than all, and trained last, when its loss has been predicted
 COMMAND = "python book/runs/scaling.py --work runs/scaling"
 
 Size = tuple[int, int]
@@ -53,7 +65,7 @@ Size = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One training; `stage` says what for: sweep, grid, seed or rate."""
+    """One training; `stage` says what for: sweep, grid, seed, rate or held_out."""
 
     stage: str
     d_model: int
@@ -116,6 +128,10 @@ def step_flops(config: GPTConfig) -> int:
     return 3 * decoder_flops(**sizes, batch=BATCH, length=LENGTH)
 
 
+def steps_of(budget: float, config: GPTConfig) -> int:
+    return max(10, round(budget / step_flops(config)))
+
+
 def held_out(model: GPT, windows: Tensor) -> float:
     parts = windows.split(128)
     return mean_loss(model, (batch_of(list(part)) for part in parts), next_token_loss)
@@ -135,7 +151,7 @@ def curve_of(history: History, points: int = 40) -> list[list[float]]:
 def train_case(case: Case, texts: Texts, work: Path) -> dict[str, Any]:
     """Train one case to its end, and give its row; what a killed training left in `work` is gone on with."""
     config = config_of((case.d_model, case.num_layers), texts.vocab_size)
-    steps = max(10, round(case.budget / step_flops(config)))
+    steps = steps_of(case.budget, config)
     torch.manual_seed(case.seed)
     model = GPT(config)
     plan = TrainConfig(
@@ -207,6 +223,37 @@ def study(do: Train) -> Iterator[Case]:
                     yield from (replace(case, rate=factor * case.rate) for factor in (0.5, 2.0))
 
 
+def law_of(rows: list[dict[str, Any]]) -> LossLaw:
+    """Fit E + A / N^α + B / D^β to rows of the grid."""
+    return fit_loss_law(*([row[name] for row in rows] for name in ("parameters", "tokens", "test_loss")))
+
+
+def prediction(rows: list[dict[str, Any]], vocab_size: int) -> dict[str, Any]:
+    """What the grid says of a training larger than all of it: its rate, and its loss with an interval."""
+    (width, layers), budget = HELD_OUT
+    grid = [row for row in rows if row["stage"] == "grid"]
+    rates = {row["parameters"]: row["rate"] for row in grid}
+    factor, exponent = fit_power_law(list(rates), list(rates.values()))
+    config = config_of((width, layers), vocab_size)
+    with imagined():
+        parameters = count_parameters(GPT(config).blocks)
+    tokens = steps_of(budget, config) * BATCH * LENGTH
+    low, high = interval([law(parameters, tokens) for law in bootstrap(grid, law_of)])
+    return {
+        "stage": "prediction",
+        "d_model": width,
+        "num_layers": layers,
+        "budget": budget,
+        "parameters": parameters,
+        "tokens": tokens,
+        "rate": factor * parameters**exponent,
+        "test_loss": law_of(grid)(parameters, tokens),
+        "low": low,
+        "high": high,
+        "law": asdict(law_of(grid)),
+    }
+
+
 class Study:
     """What has been trained, in a folder that is brought up to date after each training."""
 
@@ -218,6 +265,8 @@ class Study:
     def do(self, case: Case) -> dict[str, Any]:
         """Give the row of a case: as it was found before, or else train it."""
         for row in self.rows:
+            if row["stage"] == "prediction":
+                continue
             known = Case(**{name: row[name] for name in Case.__dataclass_fields__})
             if known.name == case.name:
                 if known.stage == case.stage:
@@ -259,6 +308,12 @@ def main() -> None:
     trained = Study(given.out, given.work, read_texts())
     for case in study(trained.do):
         trained.do(case)
+    if not any(row["stage"] == "prediction" for row in trained.rows):
+        trained.rows.append(prediction(trained.rows, trained.texts.vocab_size))
+        trained.save()
+    (predicted,) = (row for row in trained.rows if row["stage"] == "prediction")
+    same = {name: predicted[name] for name in ("d_model", "num_layers", "budget", "rate")}
+    trained.do(Case(stage="held_out", **same))
 
 
 if __name__ == "__main__":
