@@ -77,7 +77,7 @@ class Case:
     @property
     def name(self) -> str:
         """The same for the same training, whatever it is for."""
-        return f"{self.d_model}x{self.num_layers}_{self.budget:.0e}_{self.rate:g}_{self.seed}"
+        return f"{self.d_model}x{self.num_layers}_{self.budget:g}_{self.rate:g}_{self.seed}"
 
 
 @dataclass(frozen=True)
@@ -264,16 +264,12 @@ class Study:
 
     def do(self, case: Case) -> dict[str, Any]:
         """Give the row of a case: as it was found before, or else train it."""
-        for row in self.rows:
-            if row["stage"] == "prediction":
-                continue
-            known = Case(**{name: row[name] for name in Case.__dataclass_fields__})
-            if known.name == case.name:
-                if known.stage == case.stage:
-                    return row
-                break  # trained for another stage: the same numbers count again
-        else:
-            row = train_case(case, self.texts, self.work)
+        trained = [row for row in self.rows if row["stage"] != "prediction"]
+        same = [row for row in trained if Case(**{key: row[key] for key in asdict(case)}).name == case.name]
+        for row in same:
+            if row["stage"] == case.stage:
+                return row
+        row = same[0] if same else train_case(case, self.texts, self.work)  # one training may serve two stages
         row = {**row, "stage": case.stage}
         self.rows.append(row)
         self.save()

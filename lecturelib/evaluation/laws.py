@@ -201,8 +201,8 @@ def _fit(inputs: list[Numbers], losses: Numbers) -> tuple[list[float], list[floa
     if any(np.ptp(log) == 0 for log in logs):
         raise ValueError("two or more different sizes are needed to see how the loss falls with them")
     low, high = np.full(len(logs), math.log(EXPONENTS[0])), np.full(len(logs), math.log(EXPONENTS[1]))
-    for _ in range(8):  # ever finer grids around the best
-        axes = [np.exp(np.linspace(a, b, 25)) for a, b in zip(low, high, strict=True)]
+    for _ in range(9):  # ever finer grids around the best
+        axes = [np.exp(np.linspace(a, b, 13)) for a, b in zip(low, high, strict=True)]
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, len(logs))  # (G, inputs)
         errors, coefficients = _linear(grid, logs, y)
         best = int(errors.argmin())

@@ -1,6 +1,7 @@
 """The programs behind chapter 13: stopped and resumed they give the same rows, and they predict before they train."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -76,8 +77,6 @@ def stopping(train, after):
             if step == 7:
                 raise KeyboardInterrupt
             return batches(step)
-
-        from dataclasses import replace
 
         return train(model, dying, loss, replace(plan, checkpoint_every=3), **given)
 
