@@ -56,7 +56,8 @@ from lecturelib.layers.residual import StochasticDepth, depth_rates
 from lecturelib.layers.rms_norm import RMSNorm
 from lecturelib.layers.state import Decodable, DecodingState, detach_state, select_rows
 from lecturelib.layers.swiglu import SwiGLU
-from lecturelib.layers.watching import attention_weights
+from lecturelib.layers.switch import Routing, SwitchFFN, balance_loss, use_switch
+from lecturelib.layers.watching import attention_weights, routings
 from lecturelib.layers.windows import (
     WindowAttention,
     join_neighbours,
@@ -116,11 +117,13 @@ __all__ = [
     "RelativeBias",
     "RelativePositions",
     "RotaryPositions",
+    "Routing",
     "SharedWorkspace",
     "SinusoidalPositions",
     "SoftAlignment",
     "StochasticDepth",
     "SwiGLU",
+    "SwitchFFN",
     "Thought",
     "TiledAttention",
     "TokenMixing",
@@ -131,6 +134,7 @@ __all__ = [
     "Wiring",
     "add_lora",
     "attention_weights",
+    "balance_loss",
     "causal_linear_attention",
     "causal_mask",
     "deep_norm_scales",
@@ -154,6 +158,7 @@ __all__ = [
     "random_features",
     "relative_index",
     "reverse_sequences",
+    "routings",
     "select_rows",
     "shift_mask",
     "shift_regions",
@@ -161,4 +166,5 @@ __all__ = [
     "tiled_attention",
     "truncated_normal_",
     "use_deep_norm",
+    "use_switch",
 ]
