@@ -24,6 +24,7 @@ MEANINGS = {
     "V": "vocabulary",
     "N": "patches",
     "C": "classes",
+    "Ne": "experts",
     "P": "pixels of a side",
 }
 SMALLEST = 2  # batch or length of a run that measures

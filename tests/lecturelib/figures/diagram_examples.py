@@ -11,6 +11,7 @@ from lecturelib.figures.diagrams import (
     block_diagram,
     block_wirings_diagram,
     bptt_diagram,
+    budget_diagram,
     cait_diagram,
     captioner_diagram,
     chain_rule_diagram,
@@ -24,18 +25,20 @@ from lecturelib.figures.diagrams import (
     heads_diagram,
     hierarchical_diagram,
     lstm_diagram,
+    parallel_diagram,
     pooling_diagram,
     positions_diagram,
     rnn_diagram,
     span_diagram,
     swin_diagram,
     swin_pair_diagram,
+    switch_diagram,
     task_kinds_diagram,
     training_step_diagram,
     transformer_diagram,
     vit_diagram,
 )
-from lecturelib.layers import GRU, LSTM, MultiHeadAttention, Recurrent, RelativeBias, RotaryPositions
+from lecturelib.layers import GRU, LSTM, MultiHeadAttention, Recurrent, RelativeBias, RotaryPositions, SwitchFFN
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERT, BERTConfig
 from lecturelib.models.cait import CAIT_XXS24, CaiT, CaiTConfig
@@ -66,6 +69,10 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
     "chain_rule_diagram of trigrams": lambda: chain_rule_diagram(n=3),
     "task_kinds_diagram": task_kinds_diagram,
     "training_step_diagram": training_step_diagram,
+    "budget_diagram": budget_diagram,
+    "parallel_diagram": parallel_diagram,
+    "switch_diagram": lambda: switch_diagram(SwitchFFN(24, 90, 5)),
+    "switch_diagram of eight": lambda: switch_diagram(SwitchFFN(24, 90, 8)),
     "rnn_diagram": rnn_diagram,
     "rnn_diagram of two layers": lambda: rnn_diagram(Recurrent(LSTM, 5, 7, num_layers=2)),
     "bidirectional_diagram of two layers": lambda: bidirectional_diagram(
