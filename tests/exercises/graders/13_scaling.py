@@ -167,17 +167,30 @@ def flops_of_a_training(submission, rng):
     assert_close(submission.training_flops(1000, 50), 300_000, what="the operations")
 
 
-@rubric.test("compute", points=1, visible=True, hint="Operations, divided by those a second, divided by 86,400.")
+@rubric.test(
+    "compute",
+    points=1,
+    visible=True,
+    hint="Operations, divided by those a second, divided by 86,400.",
+    needs=("training_flops",),
+)
 def days_of_a_training(submission, rng):
     given = (1e9, 2e10, 8, 3e14, 0.4)
     assert_close(submission.training_days(*given), training_days(*given), what="the days")
 
 
-@rubric.test("compute", points=1, visible=False, topic="other machines", hint="Try one GPU, and many.")
+@rubric.test(
+    "compute", points=1, visible=False, topic="other machines", hint="Try one GPU, and many.", needs=("training_flops",)
+)
 def other_machines(submission, rng):
     for given in ((1.3e9, 2.6e10, 512, 3.12e14, 0.35), (7e10, 1.4e12, 2048, 1e15, 0.5), (1e6, 1e7, 1, 5e10, 0.9)):
         assert_close(submission.training_days(*given), training_days(*given), what="the days")
-        assert_close(submission.training_flops(*given[:2]), training_flops(*given[:2]), what="the operations")
+
+
+@rubric.test("compute", points=1, visible=False, topic="other trainings", hint="Six operations, whatever the sizes.")
+def other_trainings(submission, rng):
+    for parameters, tokens in ((7, 11), (1.3e9, 2.6e10), (175e9, 300e9)):
+        assert_close(submission.training_flops(parameters, tokens), 6 * parameters * tokens, what="the operations")
 
 
 # 3. Fit a law
@@ -263,20 +276,34 @@ def a_law_with_noise(submission, rng):
     assert_close(submission.fit_law(sizes, losses, 0.6), fit_law(sizes, losses, 0.6), what=("A", "α"))
 
 
-@rubric.test("law", points=1, visible=True, hint="The sum of the squared distances in logarithms, for each floor.")
+@rubric.test(
+    "law",
+    points=1,
+    visible=True,
+    hint="The sum of the squared distances in logarithms, for each floor.",
+    needs=("fit_law",),
+)
 def the_floor_is_found(submission, rng):
     sizes, losses = points(rng, count=6, floor=0.7, factor=9.0, exponent=0.3)
     floors = floors_around(0.7, losses)
     assert_close(submission.best_floor(sizes, losses, floors), 0.7, what="the floor")
 
 
-@rubric.test("law", points=1, visible=False, topic="other laws", hint="Other exponents, floors in another order.")
+LAWS = ((0.5, 40.0, 0.5), (0.2, 2.0, 0.1), (0.9, 300.0, 0.8))
+
+
+@rubric.test("law", points=1, visible=False, topic="other laws", hint="Other factors and exponents.")
 def other_laws(submission, rng):
-    for floor, factor, exponent in ((0.5, 40.0, 0.5), (0.2, 2.0, 0.1), (0.9, 300.0, 0.8)):
+    for floor, factor, exponent in LAWS:
         sizes, losses = points(rng, count=5, floor=floor, factor=factor, exponent=exponent, noise=0.01)
         assert_close(submission.fit_law(sizes, losses, 0.1), fit_law(sizes, losses, 0.1), what=("A", "α"))
+
+
+@rubric.test("law", points=1, visible=False, topic="other floors", hint="Floors in another order.", needs=("fit_law",))
+def other_floors(submission, rng):
+    for floor, factor, exponent in LAWS:
         sizes, losses = points(rng, count=8, floor=floor, factor=factor, exponent=exponent)
-        floors = floors_around(floor, losses)
+        floors = floors_around(floor, losses)[[2, 0, 3, 1]]
         assert_close(submission.best_floor(sizes, losses, floors), floor, what="the floor")
 
 
@@ -491,7 +518,8 @@ def full_and_empty(submission, rng):
         want = route(crowded, capacity)
         assert_close(submission.route(crowded, capacity), want, what=("the chosen experts", "which tokens are kept"))
     assert_close(submission.balance(crowded), balance(crowded), what="the loss")
-    probabilities = some_probabilities(rng, 40, 5)
-    assert_close(submission.balance(probabilities), balance(probabilities), what="the loss")
-    want = route(probabilities, 6)
-    assert_close(submission.route(probabilities, 6), want, what=("the chosen experts", "which tokens are kept"))
+    for tokens, experts in ((40, 5), (3, 7)):
+        probabilities = some_probabilities(rng, tokens, experts)
+        assert_close(submission.balance(probabilities), balance(probabilities), what="the loss")
+        want = route(probabilities, 6)
+        assert_close(submission.route(probabilities, 6), want, what=("the chosen experts", "which tokens are kept"))
