@@ -4,7 +4,7 @@ from lecturelib.figures.diagrams.attention import attention_diagram, heads_diagr
 from lecturelib.figures.diagrams.captioning import captioner_diagram
 from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.gates import gru_diagram, lstm_diagram
-from lecturelib.figures.diagrams.language_models import gpt_bert_diagram
+from lecturelib.figures.diagrams.language_models import gpt_bert_diagram, gpt_llama_diagram
 from lecturelib.figures.diagrams.pooling import esim_diagram, hierarchical_diagram, pooling_diagram, span_diagram
 from lecturelib.figures.diagrams.recurrent import bidirectional_diagram, bptt_diagram, rnn_diagram
 from lecturelib.figures.diagrams.seq2seq import bahdanau_diagram, encoder_decoder_diagram
@@ -42,6 +42,7 @@ __all__ = [
     "esim_diagram",
     "gpt_bert_diagram",
     "gpt_diagram",
+    "gpt_llama_diagram",
     "gru_diagram",
     "heads_diagram",
     "hierarchical_diagram",

@@ -20,6 +20,7 @@ from lecturelib.figures.diagrams import (
     esim_diagram,
     gpt_bert_diagram,
     gpt_diagram,
+    gpt_llama_diagram,
     gru_diagram,
     heads_diagram,
     hierarchical_diagram,
@@ -43,6 +44,7 @@ from lecturelib.models.deit import DeiT
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
+from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.pooling_classifier import PoolingClassifier, PoolingConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from lecturelib.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig
@@ -52,6 +54,7 @@ from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.vit import VIT_TINY, ViT, ViTConfig
 
 GPT_CONFIG = GPTConfig(vocab_size=101, max_len=17, d_model=24, num_heads=4, num_layers=3)
+LLAMA_CONFIG = LlamaConfig(vocab_size=107, max_len=17, d_model=36, num_heads=6, num_kv_heads=2, num_layers=5)
 TRANSFORMER_CONFIG = TransformerConfig(vocab_size=103, d_model=24, num_heads=4, num_layers=3, d_ff=90)
 BERT_CONFIG = BERTConfig(vocab_size=103, max_len=19, d_model=36, num_heads=4, num_layers=3)
 VIT_CONFIG = ViTConfig(image_size=20, patch_size=5, num_classes=11, d_model=24, num_heads=4, num_layers=3)
@@ -95,6 +98,7 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
         Transformer(replace(TRANSFORMER_CONFIG, wiring="pre_norm"))
     ),
     "gpt_bert_diagram": lambda: gpt_bert_diagram(GPT(GPT_CONFIG), BERT(BERT_CONFIG)),
+    "gpt_llama_diagram": lambda: gpt_llama_diagram(GPT(GPT_CONFIG), Llama(LLAMA_CONFIG)),
     "encoder_decoder_diagram": lambda: encoder_decoder_diagram(
         Seq2Seq(Seq2SeqConfig(source_vocab_size=97, target_vocab_size=89, d_model=24))
     ),
