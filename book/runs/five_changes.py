@@ -86,9 +86,7 @@ def main() -> None:
     tokenizer = CharTokenizer.train(splits.train)
     train_ids, test_ids = (torch.tensor(tokenizer.encode(splits[name])) for name in ("train", "test"))
     folder, length = arguments.folder, SIZES["max_len"]
-    rows: list[dict[str, Any]] = (
-        shipped_run(folder.name, folder.parent).rows if (folder / "run.json").exists() else []
-    )
+    rows: list[dict[str, Any]] = shipped_run(folder.name, folder.parent).rows if (folder / "run.json").exists() else []
     for seed in arguments.seeds:
         for changes, name in enumerate(CHANGES):
             if any((row["changes"], row["seed"]) == (changes, seed) for row in rows):

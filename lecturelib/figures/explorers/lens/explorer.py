@@ -9,7 +9,7 @@ from lecturelib.figures.explorers.explorer import Explorer, pack
 
 
 class LensExplorer(Explorer):
-    """Rows are layers, columns the tokens of a text; each square has the likeliest next token, inked by its probability.
+    """Rows are layers, columns the tokens of a text; a square has the likeliest next token, inked by its probability.
 
     Args:
         examples: for each text its tokens and the logits (1 + L, T, V) of the stream before, and after, every layer
@@ -73,7 +73,8 @@ class LensExplorer(Explorer):
     def text(self) -> str:
         text, layer, token = self.start
         best, probability = self.best[text][layer, token, 0], self.probabilities[text][layer, token, 0]
+        tokens = self.texts[text]
         return (
-            f"The logit lens on “{''.join(self.texts[text])}”: after layer {layer}, at “{self.texts[text][token]}”, the "
+            f"The logit lens on “{''.join(tokens)}”: after layer {layer}, at “{tokens[token]}”, the "
             f"likeliest next token is “{self.name(int(best))}” ({probability:.3f})."
         )
