@@ -36,17 +36,19 @@ class LensExplorer(Explorer):
         self.probabilities: list[np.ndarray] = []
         layers = np.shape(examples[0][1])[:1]
         for tokens, given in examples:
-            logits = np.asarray(given, dtype=np.float64)
+            logits = np.asarray(given, dtype=np.float32)
             if logits.ndim != 3 or logits.shape[:2] != (*layers, len(tokens)) or logits.shape[2] < num_bars:
                 raise ValueError(
                     f"logits must be (layers, tokens, vocabulary) with {len(tokens)} tokens, the same layers for all "
                     f"texts and at least {num_bars} words, got {logits.shape}"
                 )
-            raised = np.exp(logits - logits.max(axis=-1, keepdims=True))
-            shares = raised / raised.sum(axis=-1, keepdims=True)
-            best = np.argsort(-shares, axis=-1, kind="stable")[..., :num_bars]
+            few = np.argpartition(logits, -num_bars, axis=-1)[..., -num_bars:]
+            order = np.argsort(-np.take_along_axis(logits, few, axis=-1), axis=-1, kind="stable")
+            best = np.take_along_axis(few, order, axis=-1)
+            top = logits.max(axis=-1, keepdims=True)
+            total = np.exp(logits - top).sum(axis=-1, keepdims=True, dtype=np.float64)
             self.best.append(best)
-            self.probabilities.append(np.take_along_axis(shares, best, axis=-1))
+            self.probabilities.append(np.exp(np.take_along_axis(logits, best, axis=-1) - top) / total)
         text = start[0]
         if not 0 <= text < len(examples) or any(
             not 0 <= index < size for index, size in zip(start[1:], self.best[text].shape, strict=False)
