@@ -66,6 +66,7 @@ def indirect_objects(tokenizer: BPETokenizer) -> Prompts:
     return Prompts(*map(torch.tensor, (clean, other, right, wrong)))
 
 
+@torch.no_grad()
 def margins(model: Llama, texts: Tensor, prompts: Prompts) -> Tensor:
     """The logit of the right name less that of the wrong one, after each text. Shapes: (B, T) -> (B,)"""
     logits = model.head(model.features(texts)[:, -1])  # (B, V)
