@@ -108,4 +108,4 @@ def test_index_has_a_vector_for_each_section_of_the_book(program, root):
 
 def test_index_reads_words_and_no_markup(program):
     text = "(al-x)=\n## Heads\nSee [chapter 8](08_a.ipynb), {eq}`al-eq` and *this*:\n$$\na + b\n$$ (al-eq)\n$D$."
-    assert program("ask_the_book").plain(text) == "Heads See chapter 8, and this: D ."
+    assert program("ask_the_book").plain(text) == "Heads See chapter 8, and this : D ."
