@@ -194,7 +194,7 @@ def gpt_parts(model: Any, at: str, shapes: Shapes, ids: str, *, tight: bool = Fa
     masked = "masked\nattention" if tight else "masked self-attention"
     if isinstance(mixer, GroupedQueryAttention):
         masked = "masked\ngrouped-\nquery\nattention" if tight else "grouped-query attention"
-        note = f"masked; {mixer.num_heads} query heads share {mixer.num_kv_heads}"
+        note = f"masked; {mixer.num_heads} query, {mixer.num_kv_heads} key heads"
     inner = block_parts(model.blocks[0], f"{under}blocks.*", shapes, attention=masked, note=note, tight=tight)
     parts.append(Repeat(inner, f"× {config.num_layers}", 6 if tight else PAD))
     if any(True for _ in model.final_norm.parameters()):
