@@ -43,7 +43,7 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self.path, self.at = path, 0
         self.content = np.memmap(path, dtype=np.uint8, mode="r") if path.stat().st_size else np.zeros(0, np.uint8)
-        self.view = memoryview(self.content)  # a slice of it costs a tenth of the array's, and headers have many
+        self.view = self.content.data  # a slice of it costs a tenth of the array's, and headers have many
 
     def take(self, size: int) -> bytes:
         if size > len(self.content) - self.at:
