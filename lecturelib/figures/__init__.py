@@ -17,6 +17,8 @@ from lecturelib.figures.explorers.ngram.explorer import NGramExplorer
 from lecturelib.figures.explorers.patch.explorer import PatchAttentionExplorer
 from lecturelib.figures.explorers.position.explorer import PositionExplorer
 from lecturelib.figures.explorers.sampling.explorer import SamplingExplorer
+from lecturelib.figures.explorers.schedule.explorer import ScheduleExplorer
+from lecturelib.figures.explorers.sharpness.explorer import SharpnessExplorer
 from lecturelib.figures.explorers.softmax.explorer import SoftmaxExplorer
 from lecturelib.figures.explorers.transformer.explorer import TransformerExplorer
 from lecturelib.figures.explorers.window.explorer import WindowExplorer
@@ -48,6 +50,8 @@ __all__ = [
     "PositionExplorer",
     "ReadingExplorer",
     "SamplingExplorer",
+    "ScheduleExplorer",
+    "SharpnessExplorer",
     "SoftmaxExplorer",
     "TransformerExplorer",
     "WindowExplorer",

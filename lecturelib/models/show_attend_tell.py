@@ -76,10 +76,11 @@ class HardGlimpse(SoftGlimpse):
     No gradient goes through a draw, so the scores learn by `Reinforce`.
 
     Paper: Xu et al. 2015 [xu2015show], Section 4.1.
-    Differs: nothing; as there, a share of the training images is looked at softly, which steadies the gradient.
+    Differs: as there, a share of the looks in training is soft, which steadies the gradient; there it is drawn once for
+    an image, here anew for every word.
 
     Args:
-        soft_share: how likely an image is looked at softly in training, all its words alike drawn anew
+        soft_share: how likely a look is soft in training
         choose: (B, N) weights -> (B,) regions, in training
     """
 
@@ -113,8 +114,8 @@ class OneVector(nn.Module):
     """Look once: the whole grid is pressed into one vector, the same for every word. The bottleneck.
 
     Paper: the role of the image in Vinyals et al. 2015 [vinyals2015show].
-    Differs: the vector is given to every step, not only to the first; it is a linear map of all regions, so it may
-    keep where things are, which an average would not.
+    Differs: the vector is given to every step, not only to the first. It is the sum of two linear maps: one of the
+    largest value of each feature, which finds what is there, and one of all regions, which may keep where it is.
 
     Args:
         regions: N, how many the grid has
@@ -122,11 +123,12 @@ class OneVector(nn.Module):
 
     def __init__(self, config: ShowAttendTellConfig, regions: int) -> None:
         super().__init__()
-        self.press = nn.Linear(regions * config.image.d_model, config.image.d_model)
+        self.what = nn.Linear(config.image.d_model, config.image.d_model)
+        self.where = nn.Linear(regions * config.image.d_model, config.image.d_model)
 
     def keys(self, grid: Tensor) -> Tensor:
         """The one vector: (B, N, D) -> (B, 1, D)."""
-        return self.press(grid.flatten(1)).unsqueeze(1)
+        return (self.what(grid.amax(dim=1)) + self.where(grid.flatten(1))).unsqueeze(1)
 
     def forward(self, hidden: Tensor, keys: Tensor, grid: Tensor) -> Glimpse:
         """The same vector again; every region has the same weight."""

@@ -74,6 +74,8 @@ def _wrong(value):
         return 2 * value + 1
     if isinstance(value, list | tuple):
         return type(value)(map(_wrong, value))
+    if isinstance(value, dict):
+        return {{key: _wrong(entry) for key, entry in value.items()}}
     return value
 
 if isinstance(_right_{name}, type):

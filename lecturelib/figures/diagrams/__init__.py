@@ -10,6 +10,7 @@ from lecturelib.figures.diagrams.recurrent import bidirectional_diagram, bptt_di
 from lecturelib.figures.diagrams.seq2seq import bahdanau_diagram, encoder_decoder_diagram
 from lecturelib.figures.diagrams.sequence import chain_rule_diagram
 from lecturelib.figures.diagrams.tasks import task_kinds_diagram
+from lecturelib.figures.diagrams.training import training_step_diagram
 from lecturelib.figures.diagrams.transformer import (
     block_diagram,
     block_wirings_diagram,
@@ -54,6 +55,7 @@ __all__ = [
     "swin_diagram",
     "swin_pair_diagram",
     "task_kinds_diagram",
+    "training_step_diagram",
     "transformer_diagram",
     "vit_diagram",
 ]

@@ -44,7 +44,7 @@ def captioner_diagram(model: Any, grid: tuple[int, int] = (4, 6)) -> Diagram:
         columns, rows = grid[1], grid[0]
         across = left + (wide - side * columns) / 2
         canvas.cells(across, top, [["plain"] * columns for _ in range(rows)], side=side)
-        canvas.text(across + side * columns + 8, top + side * rows / 2 + 4, "z_{ij}", anchor="start")
+        canvas.text(across + side * columns + 8, top + side * rows / 2 + 4, "h_j", anchor="start")
         middle, bottom = left + wide / 2, top + side * rows
         canvas.wire(encoder.side("bottom"), (middle, top))
         first = canvas.box(
@@ -56,11 +56,11 @@ def captioner_diagram(model: Any, grid: tuple[int, int] = (4, 6)) -> Diagram:
             of=("glimpse",),
         )  # fmt: skip
         canvas.wire((middle, bottom), score.side("top"))
-        last = canvas.box(Rect(x + 16, score.y + 4, 68, 38), "h_{t-1}", "state")
+        last = canvas.box(Rect(x + 16, score.y + 4, 68, 38), "s_{t-1}", "state")
         canvas.wire((last.middle[0], first.y + 60), last.side("top"))
         canvas.wire(last.side("right"), score.side("left"))
         weights = canvas.box(
-            Rect(left, score.y + 72, wide, 46), "weights: softmax over ij", "attention", shape=seen["weights"]
+            Rect(left, score.y + 72, wide, 46), "weights: softmax over j", "attention", shape=seen["weights"]
         )
         canvas.wire(score.side("bottom"), weights.side("top"))
         context = canvas.box(
@@ -72,7 +72,7 @@ def captioner_diagram(model: Any, grid: tuple[int, int] = (4, 6)) -> Diagram:
             (across + side * columns, top + side * rows - 10), (rail, top + side * rows - 10),
             (rail, context.middle[1]), context.side("right"),
         )  # fmt: skip
-        gate = canvas.box(Rect(left, context.y + 72, wide, 34), "gate β", "gate", of=("gate",))
+        gate = canvas.box(Rect(left, context.y + 72, wide, 34), "gate p_{see}", "gate", of=("gate",))
         canvas.wire(context.side("bottom"), gate.side("top"))
         word = canvas.box(Rect(x + 16, gate.y - 4, 84, 38), "y_{t-1}", "embed", of=("embedding",))
         canvas.wire(
@@ -82,7 +82,7 @@ def captioner_diagram(model: Any, grid: tuple[int, int] = (4, 6)) -> Diagram:
             (left - 12, gate.y + 8),
             (left, gate.y + 8),
         )
-        lstm = canvas.box(Rect(left, gate.y + 62, wide, 46), "LSTM step: h_t", "state", of=("decoder",))
+        lstm = canvas.box(Rect(left, gate.y + 62, wide, 46), "LSTM step: s_t", "state", of=("decoder",))
         canvas.wire(gate.side("bottom"), lstm.side("top"))
         canvas.wire(word.side("bottom"), (word.middle[0], lstm.middle[1]), lstm.side("left"))
         output = canvas.box(

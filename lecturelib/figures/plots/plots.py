@@ -124,6 +124,8 @@ def line_plot(
         if "x" in log:
             ax.set_xscale("log", base=2)
             _say_ticks(ax.xaxis)
+        elif all(np.issubdtype(np.asarray(line[0]).dtype, np.integer) for line in lines.values()):
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if "y" in log:
             ax.set_yscale("log")
             _say_ticks(ax.yaxis)

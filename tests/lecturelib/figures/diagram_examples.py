@@ -32,6 +32,7 @@ from lecturelib.figures.diagrams import (
     swin_diagram,
     swin_pair_diagram,
     task_kinds_diagram,
+    training_step_diagram,
     transformer_diagram,
     vit_diagram,
 )
@@ -67,6 +68,7 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
     "chain_rule_diagram": chain_rule_diagram,
     "chain_rule_diagram of trigrams": lambda: chain_rule_diagram(n=3),
     "task_kinds_diagram": task_kinds_diagram,
+    "training_step_diagram": training_step_diagram,
     "rnn_diagram": rnn_diagram,
     "rnn_diagram of two layers": lambda: rnn_diagram(Recurrent(LSTM, 5, 7, num_layers=2)),
     "bidirectional_diagram of two layers": lambda: bidirectional_diagram(
