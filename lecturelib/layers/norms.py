@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 
 class AdaNorm(nn.Module):
-    """A layer norm whose gain is not learned: large entries are damped a little, and no gradient passes that damping.
+    """A layer norm whose gain is not learned: each entry is scaled by a factor that falls with it, without a gradient.
 
     With y the normalised input, the output is scale · (1 - k · y) · y.
 

@@ -1,5 +1,6 @@
 """The promises of `test_sets.py`, kept by the sandbox too: the same tests, each call in its own confined fork."""
 
+import ast
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lecturelib.grading import load_rubric, run
-from lecturelib.grading.notebook import parse_notebook
+from lecturelib.grading.notebook import Notebook, parse_notebook
 from lecturelib.grading.release.notebooks import Paths, sets_in
-from lecturelib.grading.rubric.answers import load_answers
+from lecturelib.grading.rubric.answers import definitions, load_answers
 from lecturelib.grading.rubric.results import TestResult
 from lecturelib.grading.sandbox.limits import Limits
 from lecturelib.grading.sandbox.sandbox import Sandbox
@@ -33,6 +34,15 @@ def grade(
         {"cell_type": "code", "id": "extra", "source": extra, "metadata": {}, "outputs": [], "execution_count": None}
     )
     with box.open(parse_notebook(json.dumps(tree).encode())) as submission:
+        return run(load_rubric(paths.rubric), submission, seed=11, exercises=exercises)
+
+
+def grade_in_place_of_the_solution(
+    box: Sandbox, paths: Paths, source: str, exercises: tuple[str, ...]
+) -> tuple[TestResult, ...]:
+    """Only what the solution defines, and the source after it: a solution's examples, too, may train for seconds."""
+    parts = [ast.unparse(node) for node in ast.parse(definitions(paths.solution)).body]
+    with box.open(Notebook(cells=tuple(enumerate([*parts, source], start=1)))) as submission:
         return run(load_rubric(paths.rubric), submission, seed=11, exercises=exercises)
 
 
@@ -65,7 +75,8 @@ def test_sandbox_charges_a_broken_name_to_no_test_that_only_needs_it(box: Sandbo
         above = {test.name for test in tests if name in test.needs}
         exercises = tuple({test.exercise for test in tests if test.name in above})
         broken = f"class {name}:\n    def __new__(cls, *args, **kwargs):\n        raise ValueError('broken')"
-        lost = [r for r in grade(box, paths, paths.solution, broken, exercises) if not r.passed and r.name in above]
+        results = grade_in_place_of_the_solution(box, paths, broken, exercises)
+        lost = [r for r in results if not r.passed and r.name in above]
         assert [(name, r.name, r.message) for r in lost] == []
 
 
@@ -109,7 +120,7 @@ def test_the_reference_in_place_of_a_broken_name_answers_no_test_of_set_09(box: 
 def test_sandbox_judges_every_answer_as_the_kernel_does(box: Sandbox, paths: Paths) -> None:
     wrongly_judged = []
     for answer in load_answers(ROOT / "tests" / "exercises" / "answers" / f"{paths.name}.py"):
-        results = grade(box, paths, paths.solution, answer.source, exercises=(answer.exercise,))
+        results = grade_in_place_of_the_solution(box, paths, answer.source, (answer.exercise,))
         lost = [r for r in results if not r.passed]
         named = any(answer.hint in r.hint or answer.hint in r.message for r in lost)
         if not (named if answer.kind == "wrong" else not lost):

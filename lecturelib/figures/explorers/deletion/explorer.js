@@ -20,7 +20,8 @@ function build() {
   const shares = kit.unpack(now.sentence_weights).values;
   const largest = Math.max(1e-9, ...shares);
   words = [];
-  const text = kit.element("div", { class: "text" }, ...now.sentences.map(function (sentence, number) {
+  const frame = { class: "text", tabindex: "0", role: "group", "aria-label": "The text, to scroll in" };
+  const text = kit.element("div", frame, ...now.sentences.map(function (sentence, number) {
     const share = kit.element("span", { class: "share", title: "weight of this sentence" },
       Math.round(100 * shares[number]) + " %");
     share.style.borderRightColor = tint(shares[number] / largest);
