@@ -66,9 +66,14 @@ def quantise(model: nn.Module, *, bits: int) -> nn.Module:
     """
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if type(child) is nn.Linear and child.in_features % BLOCK == 0:
+            if fits_in_blocks(child):
                 setattr(module, name, QuantisedLinear(child, bits))
     return model
+
+
+def fits_in_blocks(part: nn.Module) -> bool:
+    """Whether `quantise` replaces this: a linear layer whose rows are whole blocks."""
+    return type(part) is nn.Linear and part.in_features % BLOCK == 0
 
 
 def stored_bytes(model: nn.Module) -> int:

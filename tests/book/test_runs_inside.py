@@ -4,11 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
+import nbformat
 import pytest
 import torch
 from torch.testing import assert_close
 
-from lecturelib.data import Splits
+from lecturelib.data import FetchError, Splits, minilm, smollm2
+from lecturelib.data.store import fetching
 from lecturelib.evaluation import head_averages, patched
 from lecturelib.models import Llama, LlamaConfig
 from lecturelib.training import shipped_run
@@ -109,3 +111,22 @@ def test_index_has_a_vector_for_each_section_of_the_book(program, root):
 def test_index_reads_words_and_no_markup(program):
     text = "(al-x)=\n## Heads\nSee [chapter 8](08_a.ipynb), {eq}`al-eq` and *this*:\n$$\na + b\n$$ (al-eq)\n$D$."
     assert program("ask_the_book").plain(text) == "Heads See chapter 8, and this : D ."
+
+
+@pytest.mark.parametrize("weights", [smollm2, minilm])
+def test_without_weights_and_network_the_chapter_stops_in_words_and_its_outputs_stand(
+    weights, root, monkeypatch, tmp_path
+):
+    def nobody_answers(archive, folder):
+        raise FetchError(f"{archive.where} does not answer")
+
+    monkeypatch.setattr(fetching, "bring", nobody_answers)
+    monkeypatch.setenv("LECTURELIB_CACHE", str(tmp_path))
+    monkeypatch.delenv("LECTURELIB_DATA", raising=False)
+    with pytest.raises(FetchError, match="does not answer.*try again when the connection is back"):
+        weights()
+    cells = nbformat.read(root / "book" / "20_inside_a_model.ipynb", as_version=4).cells
+    assert any("Without the file and without a network" in cell.source for cell in cells[:4])
+    loading = next(cell for cell in cells if cell.cell_type == "code" and f"{weights.__name__}()" in cell.source)
+    after = [cell for cell in cells[cells.index(loading) :] if cell.cell_type == "code"]
+    assert sum(bool(cell.outputs) for cell in after) >= 3

@@ -1,7 +1,7 @@
 let [example, layer, token] = data.start;
 let now, probabilities, squares, walk;
 const shown = function (word) { return word.replace(/ /g, "␣").replace(/\n/g, "↵") || "∅"; };
-const title = function (row) { return row === 0 ? "embedding" : "layer " + row; };
+const title = function (row) { return row === 0 ? "embedding" : row === 1 ? "1 layer" : row + " layers"; };
 
 const exampleChoice = kit.choices("Text", data.examples.map(function (one) { return one.tokens.join(""); }), example,
   function (index) { example = index; token = data.examples[index].tokens.length - 1; build(); });

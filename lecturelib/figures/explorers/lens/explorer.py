@@ -15,7 +15,7 @@ class LensExplorer(Explorer):
         examples: for each text its tokens and the logits (1 + L, T, V) of the stream before, and after, every layer
         name: the words of a token id
         num_bars: how many of the likeliest tokens are shown for the chosen square
-        start: example, layer (0 is the embedding) and token shown first, counted from 0
+        start: example, layers passed (0 is the embedding) and token shown first, counted from 0
     """
 
     title = "What would it say if it stopped here?"
@@ -77,6 +77,6 @@ class LensExplorer(Explorer):
         best, probability = self.best[text][layer, token, 0], self.probabilities[text][layer, token, 0]
         tokens = self.texts[text]
         return (
-            f"The logit lens on “{''.join(tokens)}”: after layer {layer}, at “{tokens[token]}”, the "
+            f"The logit lens on “{''.join(tokens)}”: after {layer} layers, at “{tokens[token]}”, the "
             f"likeliest next token is “{self.name(int(best))}” ({probability:.3f})."
         )
