@@ -123,7 +123,7 @@ def test_without_weights_and_network_the_chapter_stops_in_words_and_its_outputs_
     monkeypatch.setattr(fetching, "bring", nobody_answers)
     monkeypatch.setenv("LECTURELIB_CACHE", str(tmp_path))
     monkeypatch.delenv("LECTURELIB_DATA", raising=False)
-    with pytest.raises(FetchError, match="does not answer.*try again when the connection is back"):
+    with pytest.raises(FetchError, match=r"does not answer.*try again when the connection is back"):
         weights()
     cells = nbformat.read(root / "book" / "20_inside_a_model.ipynb", as_version=4).cells
     assert any("Without the file and without a network" in cell.source for cell in cells[:4])
