@@ -2,6 +2,7 @@
 
 from lecturelib.evaluation.beam import Beams, beam_search
 from lecturelib.evaluation.bleu import Bleu, bleu, tokenize_13a
+from lecturelib.evaluation.control import Pursuit, pursue
 from lecturelib.evaluation.cost import (
     Cost,
     StateBytes,
@@ -54,6 +55,7 @@ __all__ = [
     "Bleu",
     "Cost",
     "Decoded",
+    "Pursuit",
     "Sampler",
     "Start",
     "StateBytes",
@@ -86,6 +88,7 @@ __all__ = [
     "patched",
     "perplexity",
     "previous_token_scores",
+    "pursue",
     "read_prompt",
     "read_source",
     "residual_stream",

@@ -6,6 +6,7 @@ from lecturelib.figures.explorers.augmentation.explorer import AugmentationExplo
 from lecturelib.figures.explorers.beam.explorer import BeamExplorer
 from lecturelib.figures.explorers.caption.explorer import CaptionExample, CaptionExplorer
 from lecturelib.figures.explorers.deletion.explorer import DeletionExample, DeletionExplorer
+from lecturelib.figures.explorers.episode.explorer import EpisodeExample, EpisodeExplorer
 from lecturelib.figures.explorers.explorer import Explorer
 from lecturelib.figures.explorers.gate.explorer import GateExplorer
 from lecturelib.figures.explorers.gradient.explorer import GradientExplorer
@@ -34,6 +35,8 @@ __all__ = [
     "CaptionExplorer",
     "DeletionExample",
     "DeletionExplorer",
+    "EpisodeExample",
+    "EpisodeExplorer",
     "Explorer",
     "GateExplorer",
     "GradientExplorer",

@@ -6,6 +6,7 @@ from lecturelib.models.bert import BERT, BERTConfig, BERTPretraining
 from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
 from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
+from lecturelib.models.decision_transformer import DecisionTransformer, DecisionTransformerConfig
 from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
@@ -32,6 +33,7 @@ from lecturelib.models.show_attend_tell import (
 from lecturelib.models.span_reader import SpanReader, SpanReaderConfig, best_span
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
+from lecturelib.models.tabular_policies import best_actions, clone, fitted_q, noisy, solve
 from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.transformer_xl import TransformerXL, TransformerXLConfig
 from lecturelib.models.vit import ViT, ViTConfig
@@ -56,6 +58,8 @@ __all__ = [
     "ChoSeq2SeqConfig",
     "ConvEncoder",
     "ConvEncoderConfig",
+    "DecisionTransformer",
+    "DecisionTransformerConfig",
     "DeiT",
     "ESIMConfig",
     "GPTConfig",
@@ -107,9 +111,14 @@ __all__ = [
     "TransformerXLConfig",
     "ViT",
     "ViTConfig",
+    "best_actions",
     "best_span",
+    "clone",
     "coverage_loss",
+    "fitted_q",
     "hard_distillation_loss",
     "load",
+    "noisy",
     "soft_distillation_loss",
+    "solve",
 ]

@@ -16,6 +16,7 @@ from lecturelib.models.bert import BERTConfig, BERTPretraining
 from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
 from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
+from lecturelib.models.decision_transformer import DecisionTransformer, DecisionTransformerConfig
 from lecturelib.models.deit import DeiT
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
@@ -330,6 +331,13 @@ def captioner(name: str, build: Callable[[], nn.Module]) -> Case:
     )
 
 
+def pad_decisions(inputs: Inputs) -> Inputs:
+    """Two more steps behind, which are not real and hold garbage."""
+    states, actions, to_go, times, real = inputs
+    longer = (F.pad(tensor, (0, 0, 0, 2), value=-10.0) for tensor in (states, actions, to_go))
+    return *longer, F.pad(times, (0, 2), value=3), F.pad(real, (0, 2))
+
+
 CASES = [
     Case(
         name="mlp",
@@ -431,6 +439,26 @@ CASES = [
     seeing("conv-encoder", RegionsToClasses),
     captioner("show-attend-tell", lambda: ShowAttendTell(CAPTIONS)),
     captioner("show-attend-tell-one-vector", lambda: ShowAttendTell(CAPTIONS, OneVector(CAPTIONS, regions=4 * 6))),
+    Case(
+        name="decision-transformer",
+        build=lambda: DecisionTransformer(
+            DecisionTransformerConfig(
+                state_dim=5, action_dim=VOCAB, max_steps=9, d_model=16, num_heads=4, num_layers=2, d_ff=18, dropout=0.0
+            )
+        ),
+        inputs=lambda generator: (
+            torch.randn(B, T, 5, generator=generator),
+            F.one_hot(ids(VOCAB, B, T)(generator), VOCAB).float(),
+            torch.randn(B, T, 1, generator=generator),
+            torch.arange(T).expand(B, -1),
+            torch.ones(B, T, dtype=torch.bool),
+        ),
+        wrong=lambda inputs: (inputs[0][..., :4], *inputs[1:]),
+        wrong_match=rf"states must be \(batch, steps, 5\), got \({B}, {T}, 4\)",
+        targets=lambda inputs, generator: ids(VOCAB, B, T)(generator),
+        pad=pad_decisions,
+        causal="time_embedding",
+    ),
     seeing("levit-block", levit),
     seeing("volo-outlooker", lambda: OnPatches(Outlooker(OutlookAttention(16, 4), 16, 18), flat=False)),
 ]
