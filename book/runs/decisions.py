@@ -3,8 +3,8 @@
     python book/runs/decisions.py --run decisions
 
 The runs are `decisions` (key to door from mixed policies, from trips to be stitched together, and FrozenLake; ten
-seeds) and `decisions_memory` (two doors, by context length; ten seeds). Each goes to `lecturelib/runs/NAME`, a row for each
-case. Both together take a quarter of an hour on one core. The weights of the first seeds are kept.
+seeds) and `decisions_memory` (two doors, by context length; ten seeds). Each goes to `lecturelib/runs/NAME`, a row for
+each case. Both together take a quarter of an hour on one core. The weights of the first seeds are kept.
 """
 
 import argparse

@@ -59,8 +59,8 @@ def decision_diagram(model: Any) -> Diagram:
         canvas.wire(start, (start[0], start[1] + 34), label=scores, label_at=(start[0] + 7, start[1] + 20))
 
     alt = f"""A decision transformer. Return-to-go, state and action of a step each pass a linear map and get the same
-    embedding of the time step, {embedded}; they stand in one sequence of three tokens per step, {tokens}, which passes a
-    stack of causal blocks; the outputs at the state tokens become scores of the actions, {scores}."""
+    embedding of the time step, {embedded}; they stand in one sequence of three tokens per step, {tokens}, which passes
+    a stack of causal blocks; the outputs at the state tokens become scores of the actions, {scores}."""
     return Diagram(alt, lambda narrow: Free(350, 560, pen), {"": model}, (shapes,))
 
 

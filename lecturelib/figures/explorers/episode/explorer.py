@@ -110,9 +110,7 @@ class EpisodeExplorer(Explorer):
         }
 
     def text(self) -> str:
-        ends = [
-            f"“{example.name}”: {len(example.actions)} steps, earned {example.earned:.2f}" for example in self.examples
-        ]
+        ends = [f"“{one.name}”: {len(one.actions)} steps, earned {one.earned:.2f}" for one in self.examples]
         example, step = self.examples[self.start[0]], self.start[1]
         weights = np.asarray(example.weights)[-1, step]  # (3, T)
         kind, when = np.unravel_index(int(weights.argmax()), weights.shape)
