@@ -57,7 +57,7 @@ class Pursuit:
         steps = self.states.shape[1]
         first = max(0, steps - self.context)
         times = torch.arange(first, steps).expand(len(actions), -1)
-        given = (self.states[:, first:], actions[:, first:], self.to_go[:, first:, None], times)
+        given = (self.states[:, first:], actions[:, first:], self.to_go[:, first:steps, None], times)
         return self.model(*(tensor.to(self.device) for tensor in given))[:, -1]
 
 

@@ -52,7 +52,9 @@ class DecisionTransformer(nn.Module):
     Paper: Chen et al. 2021 [chen2021decision], Section 3 and Algorithm 1.
     Differs: nothing in the network. The three tokens of a step share one learned embedding of the time step, and there
     are no other positions. The authors' code also has heads for states and returns, which the paper does not train;
-    they are left out. Discrete actions are one-hot and enter through a linear map, which is a table of embeddings.
+    they are left out. Discrete actions are one-hot and enter through a linear map, which is a table of embeddings. All
+    matrices start at a standard deviation of 0.02, as in `transformers`; the authors leave the embeddings to torch, where
+    the time steps start fifty times as large and at first drown the states.
     """
 
     def __init__(self, config: DecisionTransformerConfig) -> None:
@@ -76,9 +78,10 @@ class DecisionTransformer(nn.Module):
         self.final_norm = nn.LayerNorm(d_model)
         self.head = nn.Linear(d_model, config.action_dim)
         self.squash = nn.Tanh() if config.bounded else nn.Identity()
-        for module in self.blocks.modules():
-            if isinstance(module, nn.Linear):
+        for module in self.modules():
+            if isinstance(module, nn.Linear | nn.Embedding):
                 nn.init.normal_(module.weight, std=0.02)
+            if isinstance(module, nn.Linear):
                 nn.init.zeros_(module.bias)
 
     def forward(

@@ -77,12 +77,6 @@ def interleave(returns, states, actions):
     return torch.cat([returns, states, actions], 1)
 
 
-# wrong tokens: stacked before the steps
-# hint: All returns stand first
-def interleave(returns, states, actions):
-    return torch.stack([returns, states, actions], dim=1).flatten(1, 2)
-
-
 # wrong tokens: state first
 # hint: The state stands before its return-to-go
 def interleave(returns, states, actions):

@@ -94,7 +94,7 @@ def sums_what_is_left(submission, rng):
     "returns",
     points=1,
     visible=False,
-    topic="an empty episode, large padding",
+    topic="no steps, padding",
     hint="An episode of no steps has only zeros.",
 )
 def sums_the_corner_cases(submission, rng):
