@@ -46,12 +46,12 @@ from lecturelib.models import (
 from lecturelib.training import Linear, save_run, seed_everything
 from lecturelib.training.runs import RUNS
 
-SEEDS, CONTEXT, BATCH, STEPS, RATE, JUDGED = range(10), 5, 64, 600, 4e-3, 100
+SEEDS, CONTEXT, BATCH, STEPS, RATE, JUDGED = range(10), 5, 32, 600, 4e-3, 100
 ASKED = {"mixed": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.685, 0.8), "trips": (0.0, 0.5, 0.685, 0.9), "lake": (0.0, 1.0)}
 BEST = {"mixed": 0.685, "trips": 0.685, "lake": 1.0}
 SHARES = (0.1, 0.25)
 NOISES = (0.3, 0.6, 0.8, 1.0)
-CORRIDOR, MEMORY_CONTEXTS, MEMORY_STEPS = 5, (1, 3, 5, 6, 8), 500
+CORRIDOR, MEMORY_CONTEXTS, MEMORY_STEPS = 4, (1, 2, 4, 5, 7), 700
 
 
 def frozen_lake() -> World:

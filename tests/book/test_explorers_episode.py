@@ -65,7 +65,7 @@ def test_episode_explorer_walks_and_shows_what_was_attended(open_page):
     page.get_by_role("slider").fill("4")
     assert "with the key" in page.locator("dl.facts").inner_text()
     assert "with the key" in page.locator("svg.floor").get_attribute("aria-label")
-    assert page.locator("svg.floor text").all_inner_texts() == ["K", "S", "D"]
+    assert page.locator("svg.floor text").all_text_contents() == ["K", "S", "D"]
     assert page.locator("rect.wall").count() == 1
 
 
