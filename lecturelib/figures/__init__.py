@@ -4,6 +4,7 @@ from lecturelib.figures.explorers.alignment.explorer import AlignmentExample, Al
 from lecturelib.figures.explorers.attention.explorer import AttentionExplorer
 from lecturelib.figures.explorers.augmentation.explorer import AugmentationExplorer
 from lecturelib.figures.explorers.beam.explorer import BeamExplorer
+from lecturelib.figures.explorers.budget.explorer import BudgetExplorer
 from lecturelib.figures.explorers.caption.explorer import CaptionExample, CaptionExplorer
 from lecturelib.figures.explorers.deletion.explorer import DeletionExample, DeletionExplorer
 from lecturelib.figures.explorers.episode.explorer import EpisodeExample, EpisodeExplorer
@@ -31,6 +32,7 @@ __all__ = [
     "AttentionExplorer",
     "AugmentationExplorer",
     "BeamExplorer",
+    "BudgetExplorer",
     "CaptionExample",
     "CaptionExplorer",
     "DeletionExample",

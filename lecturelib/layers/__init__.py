@@ -35,7 +35,8 @@ from lecturelib.layers.residual import StochasticDepth, depth_rates
 from lecturelib.layers.rms_norm import RMSNorm
 from lecturelib.layers.state import Decodable, DecodingState, detach_state, select_rows
 from lecturelib.layers.swiglu import SwiGLU
-from lecturelib.layers.watching import attention_weights
+from lecturelib.layers.switch import Routing, SwitchFFN, balance_loss, use_switch
+from lecturelib.layers.watching import attention_weights, routings
 from lecturelib.layers.windows import (
     WindowAttention,
     join_neighbours,
@@ -86,16 +87,19 @@ __all__ = [
     "RelativeBias",
     "RelativePositions",
     "RotaryPositions",
+    "Routing",
     "SinusoidalPositions",
     "SoftAlignment",
     "StochasticDepth",
     "SwiGLU",
+    "SwitchFFN",
     "Trace",
     "WindowAttention",
     "WindowBias",
     "Wiring",
     "add_lora",
     "attention_weights",
+    "balance_loss",
     "causal_mask",
     "deep_norm_scales",
     "depth_rates",
@@ -115,10 +119,12 @@ __all__ = [
     "quantise",
     "relative_index",
     "reverse_sequences",
+    "routings",
     "select_rows",
     "shift_mask",
     "shift_regions",
     "stored_bytes",
     "truncated_normal_",
     "use_deep_norm",
+    "use_switch",
 ]
