@@ -53,8 +53,8 @@ class DecisionTransformer(nn.Module):
     Differs: nothing in the network. The three tokens of a step share one learned embedding of the time step, and there
     are no other positions. The authors' code also has heads for states and returns, which the paper does not train;
     they are left out. Discrete actions are one-hot and enter through a linear map, which is a table of embeddings. All
-    matrices start at a standard deviation of 0.02, as in `transformers`; the authors leave the embeddings to torch, where
-    the time steps start fifty times as large and at first drown the states.
+    matrices start at a standard deviation of 0.02, as in `transformers`; the authors leave the embeddings to torch,
+    where the time steps start fifty times as large and at first drown the states.
     """
 
     def __init__(self, config: DecisionTransformerConfig) -> None:
