@@ -40,7 +40,7 @@ from lecturelib.data.sets.scenes import (
     read_caption,
     render_scenes,
 )
-from lecturelib.data.sets.sequences import SequenceBatch, copying, remembering
+from lecturelib.data.sets.sequences import SequenceBatch, adding, copying, recalling, remembering
 from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
 from lecturelib.data.sets.worlds import Environment, World, as_gymnasium, from_gymnasium, key_to_door, two_doors
@@ -107,6 +107,7 @@ __all__ = [
     "Verse",
     "Windows",
     "World",
+    "adding",
     "as_gymnasium",
     "by_table",
     "caption_scene",
@@ -155,6 +156,7 @@ __all__ = [
     "read_snli",
     "read_squad",
     "reading",
+    "recalling",
     "reference_sentences",
     "remembering",
     "render_animals",
