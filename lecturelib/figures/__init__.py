@@ -7,6 +7,7 @@ from lecturelib.figures.explorers.beam.explorer import BeamExplorer
 from lecturelib.figures.explorers.budget.explorer import BudgetExplorer
 from lecturelib.figures.explorers.caption.explorer import CaptionExample, CaptionExplorer
 from lecturelib.figures.explorers.deletion.explorer import DeletionExample, DeletionExplorer
+from lecturelib.figures.explorers.episode.explorer import EpisodeExample, EpisodeExplorer
 from lecturelib.figures.explorers.explorer import Explorer
 from lecturelib.figures.explorers.gate.explorer import GateExplorer
 from lecturelib.figures.explorers.gradient.explorer import GradientExplorer
@@ -38,6 +39,8 @@ __all__ = [
     "CaptionExplorer",
     "DeletionExample",
     "DeletionExplorer",
+    "EpisodeExample",
+    "EpisodeExplorer",
     "Explorer",
     "GateExplorer",
     "GradientExplorer",

@@ -2,6 +2,7 @@
 
 from lecturelib.figures.diagrams.attention import attention_diagram, heads_diagram, positions_diagram
 from lecturelib.figures.diagrams.captioning import captioner_diagram
+from lecturelib.figures.diagrams.decisions import decision_diagram, rooms_diagram, step_tokens_diagram
 from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.gates import gru_diagram, lstm_diagram
 from lecturelib.figures.diagrams.language_models import gpt_bert_diagram, gpt_llama_diagram
@@ -37,6 +38,7 @@ __all__ = [
     "cait_diagram",
     "captioner_diagram",
     "chain_rule_diagram",
+    "decision_diagram",
     "decoder_wirings_diagram",
     "deit_diagram",
     "encoder_decoder_diagram",
@@ -51,7 +53,9 @@ __all__ = [
     "pooling_diagram",
     "positions_diagram",
     "rnn_diagram",
+    "rooms_diagram",
     "span_diagram",
+    "step_tokens_diagram",
     "swin_diagram",
     "swin_pair_diagram",
     "task_kinds_diagram",

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+from lecturelib.data.sets.worlds import ROOMS
 from lecturelib.figures.diagrams import (
     Diagram,
     attention_diagram,
@@ -14,6 +15,7 @@ from lecturelib.figures.diagrams import (
     cait_diagram,
     captioner_diagram,
     chain_rule_diagram,
+    decision_diagram,
     decoder_wirings_diagram,
     deit_diagram,
     encoder_decoder_diagram,
@@ -28,7 +30,9 @@ from lecturelib.figures.diagrams import (
     pooling_diagram,
     positions_diagram,
     rnn_diagram,
+    rooms_diagram,
     span_diagram,
+    step_tokens_diagram,
     swin_diagram,
     swin_pair_diagram,
     task_kinds_diagram,
@@ -41,6 +45,7 @@ from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERT, BERTConfig
 from lecturelib.models.cait import CAIT_XXS24, CaiT, CaiTConfig
 from lecturelib.models.conv_encoder import ConvEncoderConfig
+from lecturelib.models.decision_transformer import DecisionTransformer, DecisionTransformerConfig
 from lecturelib.models.deit import DeiT
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
@@ -101,6 +106,13 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
     ),
     "gpt_bert_diagram": lambda: gpt_bert_diagram(GPT(GPT_CONFIG), BERT(BERT_CONFIG)),
     "gpt_llama_diagram": lambda: gpt_llama_diagram(GPT(GPT_CONFIG), Llama(LLAMA_CONFIG)),
+    "decision_diagram": lambda: decision_diagram(
+        DecisionTransformer(
+            DecisionTransformerConfig(state_dim=50, action_dim=5, max_steps=40, d_model=24, num_heads=2, num_layers=3)
+        )
+    ),
+    "step_tokens_diagram": step_tokens_diagram,
+    "rooms_diagram": lambda: rooms_diagram(ROOMS, alt="Two rooms with a wall between them, a key K and a door D."),
     "encoder_decoder_diagram": lambda: encoder_decoder_diagram(
         Seq2Seq(Seq2SeqConfig(source_vocab_size=97, target_vocab_size=89, d_model=24))
     ),
