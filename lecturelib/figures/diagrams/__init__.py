@@ -2,9 +2,10 @@
 
 from lecturelib.figures.diagrams.attention import attention_diagram, heads_diagram, positions_diagram
 from lecturelib.figures.diagrams.captioning import captioner_diagram
+from lecturelib.figures.diagrams.decisions import decision_diagram, rooms_diagram, step_tokens_diagram
 from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.gates import gru_diagram, lstm_diagram
-from lecturelib.figures.diagrams.language_models import gpt_bert_diagram
+from lecturelib.figures.diagrams.language_models import gpt_bert_diagram, gpt_llama_diagram
 from lecturelib.figures.diagrams.pooling import esim_diagram, hierarchical_diagram, pooling_diagram, span_diagram
 from lecturelib.figures.diagrams.recurrent import bidirectional_diagram, bptt_diagram, rnn_diagram
 from lecturelib.figures.diagrams.scaling import budget_diagram, parallel_diagram, switch_diagram
@@ -39,12 +40,14 @@ __all__ = [
     "cait_diagram",
     "captioner_diagram",
     "chain_rule_diagram",
+    "decision_diagram",
     "decoder_wirings_diagram",
     "deit_diagram",
     "encoder_decoder_diagram",
     "esim_diagram",
     "gpt_bert_diagram",
     "gpt_diagram",
+    "gpt_llama_diagram",
     "gru_diagram",
     "heads_diagram",
     "hierarchical_diagram",
@@ -53,7 +56,9 @@ __all__ = [
     "pooling_diagram",
     "positions_diagram",
     "rnn_diagram",
+    "rooms_diagram",
     "span_diagram",
+    "step_tokens_diagram",
     "swin_diagram",
     "swin_pair_diagram",
     "switch_diagram",
