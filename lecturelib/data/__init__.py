@@ -39,7 +39,16 @@ from lecturelib.data.sets.scenes import (
     read_caption,
     render_scenes,
 )
-from lecturelib.data.sets.sequences import SequenceBatch, copying, remembering
+from lecturelib.data.sets.sequences import (
+    RULES,
+    SequenceBatch,
+    copying,
+    mixed_rules,
+    neighbouring,
+    recalling,
+    remembering,
+    walking,
+)
 from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
 from lecturelib.data.store.data_set import Archive, DataSet
@@ -80,6 +89,7 @@ def load(name: str) -> Any:
 __all__ = [
     "DATA_SETS",
     "GGUF",
+    "RULES",
     "AnimalScene",
     "Archive",
     "CaptionedPhoto",
@@ -126,11 +136,13 @@ __all__ = [
     "load",
     "long_reviews",
     "minilm",
+    "mixed_rules",
     "mixup",
     "mixup_or_cutmix",
     "mnist",
     "movie_reviews",
     "multi30k",
+    "neighbouring",
     "photo_captions",
     "plain_text",
     "pronunciations",
@@ -144,6 +156,7 @@ __all__ = [
     "read_snli",
     "read_squad",
     "reading",
+    "recalling",
     "reference_sentences",
     "remembering",
     "render_animals",
@@ -161,4 +174,5 @@ __all__ = [
     "squad",
     "stem",
     "verses",
+    "walking",
 ]

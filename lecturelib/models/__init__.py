@@ -11,6 +11,7 @@ from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.ibm1 import IBM1, IBM1Config
+from lecturelib.models.labeller import LabellerConfig, SequenceLabeller
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
@@ -65,6 +66,7 @@ __all__ = [
     "IBM1Config",
     "Interpolation",
     "KneserNey",
+    "LabellerConfig",
     "LeViTAttention",
     "LeViTBlock",
     "Llama",
@@ -92,6 +94,7 @@ __all__ = [
     "SentenceEncoder",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "SequenceLabeller",
     "ShowAttendTell",
     "ShowAttendTellConfig",
     "SoftGlimpse",
