@@ -94,7 +94,7 @@ def walking(batch_size: int, *, length: int, fields: int = 4, num_symbols: int =
     return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), num_symbols)
 
 
-def recalling(batch_size: int, *, length: int, num_symbols: int = 8, seed: int = 0) -> SequenceBatch:
+def pairing(batch_size: int, *, length: int, num_symbols: int = 8, seed: int = 0) -> SequenceBatch:
     """Read pairs of a name and a thing, and say at a name that was there before which thing came with it.
 
     Ids: `num_symbols` names, then as many things; a target is the thing's number among the things. In one sequence a
@@ -116,7 +116,7 @@ def recalling(batch_size: int, *, length: int, num_symbols: int = 8, seed: int =
     return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), 2 * num_symbols)
 
 
-RULES = {"neighbouring": neighbouring, "walking": walking, "recalling": recalling}
+RULES = {"neighbouring": neighbouring, "walking": walking, "recalling": pairing}
 
 
 def mixed_rules(batch_size: int, *, length: int, seed: int = 0) -> SequenceBatch:

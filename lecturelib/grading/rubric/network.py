@@ -119,7 +119,7 @@ def _build(layers: Any, width: int, num_symbols: int, seen: list[str]) -> tuple[
         if len(given) != len(Kinds.numbers[name]):
             wanted = ", ".join((name, *Kinds.numbers[name]))
             raise ValueError(f"a layer ({wanted}) has {len(Kinds.numbers[name])} numbers, got {layer!r:.60}")
-        if (name == "embedding") != (seen == ["embedding"]):
+        if (name == "embedding") != (len(seen) == 1):
             raise ValueError("the first layer, and no other, must be an embedding")
         if name == "residual":
             inner, after = _build(given[0], width, num_symbols, seen)

@@ -2,7 +2,7 @@ import torch
 from torch.nn import functional as F
 
 
-def fit(layers, inputs, targets, steps=250, rate=0.02):
+def fit(layers, inputs, targets, steps=150, rate=0.03):
     network = build(layers, num_symbols=8)
     optimizer = torch.optim.Adam(network.parameters(), lr=rate, betas=(0.9, 0.98))
     for step in range(steps):
@@ -24,9 +24,9 @@ def train(inputs, targets):
 def train(inputs, targets):
     embed, gru, out = torch.nn.Embedding(8, 8), torch.nn.GRU(8, 16, batch_first=True), torch.nn.Linear(16, 4)
     weights = [*embed.parameters(), *gru.parameters(), *out.parameters()]
-    optimizer = torch.optim.Adam(weights, lr=0.02, betas=(0.9, 0.98))
-    for step in range(250):
-        optimizer.param_groups[0]["lr"] = 0.02 * (1 - step / 250)
+    optimizer = torch.optim.Adam(weights, lr=0.03, betas=(0.9, 0.98))
+    for step in range(160):
+        optimizer.param_groups[0]["lr"] = 0.03 * (1 - step / 160)
         chosen = torch.randint(len(inputs), (32,))
         scores = out(gru(embed(inputs[chosen]))[0])
         optimizer.zero_grad()
@@ -39,7 +39,7 @@ def train(inputs, targets):
 
 
 # wrong train: the baseline
-# hint: the first mark is 0.78
+# hint: the first mark is 0.83
 def train(inputs, targets):
     return baseline(inputs, targets)
 
@@ -57,7 +57,7 @@ def train(inputs, targets):
 
 
 # wrong train: too many operations
-# hint: operations for a sequence; at most 60,000 are allowed
+# hint: operations for a sequence; at most 48,000 are allowed
 def train(inputs, targets):
     return fit([("embedding", 4), ("recurrence", 20), ("linear", 4)], inputs, targets, steps=1)
 
