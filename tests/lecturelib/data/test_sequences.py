@@ -1,9 +1,19 @@
-"""Remembering, copying, and the three rules of chapter 21."""
+"""Remembering, copying, recalling, adding, and the three rules of chapter 21."""
 
 import pytest
 import torch
 
-from lecturelib.data import RULES, copying, mixed_rules, neighbouring, pairing, remembering, walking
+from lecturelib.data import (
+    RULES,
+    adding,
+    copying,
+    mixed_rules,
+    neighbouring,
+    pairing,
+    recalling,
+    remembering,
+    walking,
+)
 from lecturelib.data.sets.sequences import IGNORE
 
 
@@ -35,6 +45,8 @@ def test_copying_asks_for_the_symbols_again(reverse):
         lambda seed: remembering(9, gap=5, seed=seed),
         lambda seed: copying(9, length=5, seed=seed),
         lambda seed: mixed_rules(9, length=6, seed=seed),
+        lambda seed: recalling(9, num_pairs=5, num_queries=3, seed=seed),
+        lambda seed: adding(9, length=8, seed=seed),
     ],
 )
 def test_sequences_are_a_function_of_the_seed(make):
@@ -93,3 +105,32 @@ def test_mixed_rules_come_in_turn_with_alphabets_of_their_own():
     assert torch.equal(batch.inputs[1::3], alone[1].inputs[:2] + alone[0].vocab_size)
     assert torch.equal(batch.targets[2::3], alone[2].targets[:2])
     assert batch.vocab_size == sum(part.vocab_size for part in alone)
+
+
+def test_recalling_asks_for_the_value_that_each_key_had():
+    batch = recalling(40, num_pairs=5, num_queries=3, num_keys=7, num_values=4)
+    assert batch.inputs.shape == (40, 13)
+    assert batch.vocab_size == 12
+    assert (batch.targets[:, :10] == -100).all()
+    for row, answers in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
+        value_of = dict(zip(row[:10:2], row[1:10:2], strict=True))
+        assert len(value_of) == 5
+        assert set(value_of) <= set(range(1, 8))
+        assert set(value_of.values()) <= set(range(8, 12))
+        assert len(set(row[10:])) == 3
+        assert [value_of[key] for key in row[10:]] == answers[10:]
+    with pytest.raises(ValueError, match="num_queries <= num_pairs <= num_keys, got 3, 9 and 8"):
+        recalling(2, num_pairs=9, num_queries=3, num_keys=8)
+
+
+def test_adding_marks_a_digit_in_each_half_and_asks_for_their_sum():
+    batch = adding(60, length=9, base=6)
+    assert batch.inputs.shape == (60, 10)
+    assert batch.vocab_size == 13
+    assert (batch.inputs[:, -1] == 12).all()
+    assert (batch.targets[:, :-1] == -100).all()
+    marked = (batch.inputs >= 6) & (batch.inputs < 12)
+    assert marked[:, :4].sum(1).tolist() == marked[:, 4:].sum(1).tolist() == [1] * 60
+    assert torch.equal(((batch.inputs - 6) * marked).sum(1), batch.targets[:, -1])
+    with pytest.raises(ValueError, match="length=1 must be at least 2"):
+        adding(4, length=1)
