@@ -19,6 +19,7 @@ from lecturelib.data.augment.simple import random_crop, random_erasing, random_f
 from lecturelib.data.sets.animals import AnimalScene, draw_animals, render_animals
 from lecturelib.data.sets.dates import date_pairs, dates
 from lecturelib.data.sets.emoji import Emoji, emoji
+from lecturelib.data.sets.episodes import Episodes, Windows, by_table, play, returns_to_go, together, windows
 from lecturelib.data.sets.graphs import CitationGraph, cora
 from lecturelib.data.sets.greek_english import Verse, greek_english, greek_tags, plain_text, stem, verses
 from lecturelib.data.sets.images import Images, cifar10, digits, fashion_mnist, mnist
@@ -39,9 +40,21 @@ from lecturelib.data.sets.scenes import (
     read_caption,
     render_scenes,
 )
-from lecturelib.data.sets.sequences import SequenceBatch, adding, copying, recalling, remembering
+from lecturelib.data.sets.sequences import (
+    RULES,
+    SequenceBatch,
+    adding,
+    copying,
+    mixed_rules,
+    neighbouring,
+    pairing,
+    recalling,
+    remembering,
+    walking,
+)
 from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
+from lecturelib.data.sets.worlds import Environment, World, as_gymnasium, from_gymnasium, key_to_door, two_doors
 from lecturelib.data.store.data_set import Archive, DataSet
 from lecturelib.data.store.fetching import fetch, fetch_to
 from lecturelib.data.store.gguf import GGUF, read_gguf
@@ -80,12 +93,15 @@ def load(name: str) -> Any:
 __all__ = [
     "DATA_SETS",
     "GGUF",
+    "RULES",
     "AnimalScene",
     "Archive",
     "CaptionedPhoto",
     "CitationGraph",
     "DataSet",
     "Emoji",
+    "Environment",
+    "Episodes",
     "FetchError",
     "ImageBatch",
     "Images",
@@ -101,7 +117,11 @@ __all__ = [
     "Thing",
     "UnknownDataSetError",
     "Verse",
+    "Windows",
+    "World",
     "adding",
+    "as_gymnasium",
+    "by_table",
     "caption_scene",
     "cifar10",
     "copying",
@@ -119,21 +139,27 @@ __all__ = [
     "fetch",
     "fetch_to",
     "find",
+    "from_gymnasium",
     "greek_english",
     "greek_tags",
     "high_frequency_adversary",
     "inference",
     "inference_pairs",
+    "key_to_door",
     "load",
     "long_reviews",
     "minilm",
+    "mixed_rules",
     "mixup",
     "mixup_or_cutmix",
     "mnist",
     "movie_reviews",
     "multi30k",
+    "neighbouring",
+    "pairing",
     "photo_captions",
     "plain_text",
+    "play",
     "pronunciations",
     "questions",
     "rand_augment",
@@ -151,6 +177,7 @@ __all__ = [
     "render_animals",
     "render_scenes",
     "repeated_indices",
+    "returns_to_go",
     "shakespeare",
     "shakespeare_works",
     "shape_pairs",
@@ -162,5 +189,9 @@ __all__ = [
     "split_of",
     "squad",
     "stem",
+    "together",
+    "two_doors",
     "verses",
+    "walking",
+    "windows",
 ]

@@ -2,6 +2,7 @@
 
 from lecturelib.evaluation.beam import Beams, beam_search
 from lecturelib.evaluation.bleu import Bleu, bleu, tokenize_13a
+from lecturelib.evaluation.control import Pursuit, pursue
 from lecturelib.evaluation.cost import (
     Cost,
     StateBytes,
@@ -75,6 +76,7 @@ __all__ = [
     "Decoded",
     "LossLaw",
     "Optimum",
+    "Pursuit",
     "Sampler",
     "Start",
     "StateBytes",
@@ -116,6 +118,7 @@ __all__ = [
     "patched",
     "perplexity",
     "previous_token_scores",
+    "pursue",
     "read_prompt",
     "read_source",
     "residual_stream",

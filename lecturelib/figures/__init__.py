@@ -7,9 +7,12 @@ from lecturelib.figures.explorers.beam.explorer import BeamExplorer
 from lecturelib.figures.explorers.budget.explorer import BudgetExplorer
 from lecturelib.figures.explorers.caption.explorer import CaptionExample, CaptionExplorer
 from lecturelib.figures.explorers.deletion.explorer import DeletionExample, DeletionExplorer
+from lecturelib.figures.explorers.episode.explorer import EpisodeExample, EpisodeExplorer
 from lecturelib.figures.explorers.explorer import Explorer
 from lecturelib.figures.explorers.gate.explorer import GateExplorer
 from lecturelib.figures.explorers.gradient.explorer import GradientExplorer
+from lecturelib.figures.explorers.heads.explorer import HeadsExample, HeadsExplorer, PatchingExplorer
+from lecturelib.figures.explorers.lens.explorer import LensExplorer
 from lecturelib.figures.explorers.live import live
 from lecturelib.figures.explorers.mixing.explorer import MixingExplorer
 from lecturelib.figures.explorers.ngram.explorer import NGramExplorer
@@ -36,12 +39,18 @@ __all__ = [
     "CaptionExplorer",
     "DeletionExample",
     "DeletionExplorer",
+    "EpisodeExample",
+    "EpisodeExplorer",
     "Explorer",
     "GateExplorer",
     "GradientExplorer",
+    "HeadsExample",
+    "HeadsExplorer",
+    "LensExplorer",
     "MixingExplorer",
     "NGramExplorer",
     "PatchAttentionExplorer",
+    "PatchingExplorer",
     "Picture",
     "PositionExplorer",
     "ReadingExplorer",

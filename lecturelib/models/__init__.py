@@ -6,12 +6,14 @@ from lecturelib.models.bert import BERT, BERTConfig, BERTPretraining
 from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
 from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
+from lecturelib.models.decision_transformer import DecisionTransformer, DecisionTransformerConfig
 from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.fnet import FNet, FNetConfig, FNetPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.ibm1 import IBM1, IBM1Config
+from lecturelib.models.labeller import LabellerConfig, SequenceLabeller
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
@@ -35,6 +37,7 @@ from lecturelib.models.show_attend_tell import (
 from lecturelib.models.span_reader import SpanReader, SpanReaderConfig, best_span
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
+from lecturelib.models.tabular_policies import best_actions, clone, fitted_q, noisy, solve
 from lecturelib.models.token_labeller import TokenLabeller, TokenLabellerConfig
 from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.transformer_xl import TransformerXL, TransformerXLConfig
@@ -60,6 +63,8 @@ __all__ = [
     "ChoSeq2SeqConfig",
     "ConvEncoder",
     "ConvEncoderConfig",
+    "DecisionTransformer",
+    "DecisionTransformerConfig",
     "DeiT",
     "ESIMConfig",
     "FNet",
@@ -72,6 +77,7 @@ __all__ = [
     "IBM1Config",
     "Interpolation",
     "KneserNey",
+    "LabellerConfig",
     "LeViTAttention",
     "LeViTBlock",
     "Llama",
@@ -103,6 +109,7 @@ __all__ = [
     "SentenceEncoder",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "SequenceLabeller",
     "ShowAttendTell",
     "ShowAttendTellConfig",
     "SoftGlimpse",
@@ -120,9 +127,14 @@ __all__ = [
     "TransformerXLConfig",
     "ViT",
     "ViTConfig",
+    "best_actions",
     "best_span",
+    "clone",
     "coverage_loss",
+    "fitted_q",
     "hard_distillation_loss",
     "load",
+    "noisy",
     "soft_distillation_loss",
+    "solve",
 ]

@@ -34,11 +34,13 @@ from lecturelib.models.bert import BERTConfig, BERTPretraining
 from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
 from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
+from lecturelib.models.decision_transformer import DecisionTransformer, DecisionTransformerConfig
 from lecturelib.models.deit import DeiT
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.fnet import FNetConfig, FNetPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
+from lecturelib.models.labeller import LabellerConfig, SequenceLabeller
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
@@ -180,6 +182,12 @@ def deep_gpt() -> GPT:
 def llama(*, tied: bool) -> Llama:
     sizes = {"d_model": 16, "num_heads": 4, "num_kv_heads": 2, "num_layers": 2, "d_ff": 18}
     return Llama(LlamaConfig(vocab_size=VOCAB, max_len=T, **sizes, tied=tied))
+
+
+def labeller() -> SequenceLabeller:
+    mixers = ("convolution", "recurrence", "attention", "convolution")
+    sizes = {"d_model": 16, "num_heads": 4, "d_ff": 18, "kernel_size": 2}
+    return SequenceLabeller(LabellerConfig(vocab_size=VOCAB, num_classes=VOCAB, mixers=mixers, **sizes))
 
 
 def transformer_xl() -> TransformerXL:
@@ -354,6 +362,13 @@ def captioner(name: str, build: Callable[[], nn.Module]) -> Case:
     )
 
 
+def pad_decisions(inputs: Inputs) -> Inputs:
+    """Two more steps behind, which are not real and hold garbage."""
+    states, actions, to_go, times, real = inputs
+    longer = (F.pad(tensor, (0, 0, 0, 2), value=-10.0) for tensor in (states, actions, to_go))
+    return *longer, F.pad(times, (0, 2), value=3), F.pad(real, (0, 2))
+
+
 def mixing(mixer: Callable[[], nn.Module], *, num_labels: int = 4, is_causal: bool = False) -> TokenLabeller:
     sizes = {"max_len": T + 2, "d_model": 16, "num_layers": 1, "d_ff": 18, "num_labels": num_labels}
     return TokenLabeller(TokenLabellerConfig(vocab_size=VOCAB, **sizes, is_causal=is_causal), mixer)
@@ -471,6 +486,7 @@ CASES = [
     decoder_only("llama", partial(llama, tied=True), causal="token_embedding"),
     decoder_only("llama-untied", partial(llama, tied=False), causal="token_embedding"),
     decoder_only("transformer-xl", transformer_xl),
+    replace(decoder_only("labeller", labeller), prompted=False),
     Case(
         name="bert",
         build=MaskedWords,
@@ -491,6 +507,26 @@ CASES = [
     seeing("conv-encoder", RegionsToClasses),
     captioner("show-attend-tell", lambda: ShowAttendTell(CAPTIONS)),
     captioner("show-attend-tell-one-vector", lambda: ShowAttendTell(CAPTIONS, OneVector(CAPTIONS, regions=4 * 6))),
+    Case(
+        name="decision-transformer",
+        build=lambda: DecisionTransformer(
+            DecisionTransformerConfig(
+                state_dim=5, action_dim=VOCAB, max_steps=9, d_model=16, num_heads=4, num_layers=2, d_ff=18, dropout=0.0
+            )
+        ),
+        inputs=lambda generator: (
+            torch.randn(B, T, 5, generator=generator),
+            F.one_hot(ids(VOCAB, B, T)(generator), VOCAB).float(),
+            torch.randn(B, T, 1, generator=generator),
+            torch.arange(T).expand(B, -1),
+            torch.ones(B, T, dtype=torch.bool),
+        ),
+        wrong=lambda inputs: (inputs[0][..., :4], *inputs[1:]),
+        wrong_match=rf"states must be \(batch, steps, 5\), got \({B}, {T}, 4\)",
+        targets=lambda inputs, generator: ids(VOCAB, B, T)(generator),
+        pad=pad_decisions,
+        causal="time_embedding",
+    ),
     seeing("levit-block", levit),
     mixer("tiled-attention", lambda: TiledAttention(16, 4, tile=5), traced=True),
     mixer("local-attention", lambda: LocalAttention(16, 4, window=2, num_memory=3), traced=True),
