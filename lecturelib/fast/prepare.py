@@ -92,7 +92,7 @@ def _prepare(part: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:
     elif type(part) is GPT and (one_token := OneTokenBlocks.prepare(copy.get_submodule("blocks"))):
         copy.__class__ = PreparedGPT
         copy.__dict__["one_token"] = one_token
-    elif type(part) is Llama and (one_llama := OneTokenLlama.prepare(copy.get_submodule("blocks"))):
+    elif type(part) is Llama and (one_llama := OneTokenLlama.prepare(copy)):
         copy.__class__ = PreparedLlama
         copy.__dict__["one_token"] = one_llama
     return copy

@@ -11,6 +11,8 @@ from lecturelib.figures.explorers.episode.explorer import EpisodeExample, Episod
 from lecturelib.figures.explorers.explorer import Explorer
 from lecturelib.figures.explorers.gate.explorer import GateExplorer
 from lecturelib.figures.explorers.gradient.explorer import GradientExplorer
+from lecturelib.figures.explorers.heads.explorer import HeadsExample, HeadsExplorer, PatchingExplorer
+from lecturelib.figures.explorers.lens.explorer import LensExplorer
 from lecturelib.figures.explorers.live import live
 from lecturelib.figures.explorers.mixing.explorer import MixingExplorer
 from lecturelib.figures.explorers.ngram.explorer import NGramExplorer
@@ -42,9 +44,13 @@ __all__ = [
     "Explorer",
     "GateExplorer",
     "GradientExplorer",
+    "HeadsExample",
+    "HeadsExplorer",
+    "LensExplorer",
     "MixingExplorer",
     "NGramExplorer",
     "PatchAttentionExplorer",
+    "PatchingExplorer",
     "Picture",
     "PositionExplorer",
     "ReadingExplorer",

@@ -13,6 +13,7 @@ from lecturelib.models.fnet import FNet, FNetConfig, FNetPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.ibm1 import IBM1, IBM1Config
+from lecturelib.models.labeller import LabellerConfig, SequenceLabeller
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
@@ -76,6 +77,7 @@ __all__ = [
     "IBM1Config",
     "Interpolation",
     "KneserNey",
+    "LabellerConfig",
     "LeViTAttention",
     "LeViTBlock",
     "Llama",
@@ -107,6 +109,7 @@ __all__ = [
     "SentenceEncoder",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "SequenceLabeller",
     "ShowAttendTell",
     "ShowAttendTellConfig",
     "SoftGlimpse",

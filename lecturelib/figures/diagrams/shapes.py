@@ -26,6 +26,7 @@ MEANINGS = {
     "C": "classes",
     "K": "steps",
     "A": "actions",
+    "Ne": "experts",
     "P": "pixels of a side",
 }
 SMALLEST = 2  # batch or length of a run that measures

@@ -12,6 +12,7 @@ from lecturelib.figures.diagrams import (
     block_diagram,
     block_wirings_diagram,
     bptt_diagram,
+    budget_diagram,
     cait_diagram,
     captioner_diagram,
     chain_rule_diagram,
@@ -22,10 +23,12 @@ from lecturelib.figures.diagrams import (
     esim_diagram,
     gpt_bert_diagram,
     gpt_diagram,
+    gpt_llama_diagram,
     gru_diagram,
     heads_diagram,
     hierarchical_diagram,
     lstm_diagram,
+    parallel_diagram,
     pooling_diagram,
     positions_diagram,
     rnn_diagram,
@@ -34,12 +37,13 @@ from lecturelib.figures.diagrams import (
     step_tokens_diagram,
     swin_diagram,
     swin_pair_diagram,
+    switch_diagram,
     task_kinds_diagram,
     training_step_diagram,
     transformer_diagram,
     vit_diagram,
 )
-from lecturelib.layers import GRU, LSTM, MultiHeadAttention, Recurrent, RelativeBias, RotaryPositions
+from lecturelib.layers import GRU, LSTM, MultiHeadAttention, Recurrent, RelativeBias, RotaryPositions, SwitchFFN
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERT, BERTConfig
 from lecturelib.models.cait import CAIT_XXS24, CaiT, CaiTConfig
@@ -49,6 +53,7 @@ from lecturelib.models.deit import DeiT
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
+from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.pooling_classifier import PoolingClassifier, PoolingConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from lecturelib.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig
@@ -58,6 +63,7 @@ from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.vit import VIT_TINY, ViT, ViTConfig
 
 GPT_CONFIG = GPTConfig(vocab_size=101, max_len=17, d_model=24, num_heads=4, num_layers=3)
+LLAMA_CONFIG = LlamaConfig(vocab_size=107, max_len=17, d_model=36, num_heads=6, num_kv_heads=2, num_layers=5)
 TRANSFORMER_CONFIG = TransformerConfig(vocab_size=103, d_model=24, num_heads=4, num_layers=3, d_ff=90)
 BERT_CONFIG = BERTConfig(vocab_size=103, max_len=19, d_model=36, num_heads=4, num_layers=3)
 VIT_CONFIG = ViTConfig(image_size=20, patch_size=5, num_classes=11, d_model=24, num_heads=4, num_layers=3)
@@ -71,6 +77,10 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
     "chain_rule_diagram of trigrams": lambda: chain_rule_diagram(n=3),
     "task_kinds_diagram": task_kinds_diagram,
     "training_step_diagram": training_step_diagram,
+    "budget_diagram": budget_diagram,
+    "parallel_diagram": parallel_diagram,
+    "switch_diagram": lambda: switch_diagram(SwitchFFN(24, 90, 5)),
+    "switch_diagram of eight": lambda: switch_diagram(SwitchFFN(24, 90, 8)),
     "rnn_diagram": rnn_diagram,
     "rnn_diagram of two layers": lambda: rnn_diagram(Recurrent(LSTM, 5, 7, num_layers=2)),
     "bidirectional_diagram of two layers": lambda: bidirectional_diagram(
@@ -102,6 +112,7 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
         Transformer(replace(TRANSFORMER_CONFIG, wiring="pre_norm"))
     ),
     "gpt_bert_diagram": lambda: gpt_bert_diagram(GPT(GPT_CONFIG), BERT(BERT_CONFIG)),
+    "gpt_llama_diagram": lambda: gpt_llama_diagram(GPT(GPT_CONFIG), Llama(LLAMA_CONFIG)),
     "decision_diagram": lambda: decision_diagram(
         DecisionTransformer(
             DecisionTransformerConfig(state_dim=50, action_dim=5, max_steps=40, d_model=24, num_heads=2, num_layers=3)
