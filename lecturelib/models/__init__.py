@@ -6,6 +6,7 @@ from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
 from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.graph_network import GraphAttention, GraphConvolution, GraphNetwork, GraphNetworkConfig
 from lecturelib.models.ibm1 import IBM1, IBM1Config
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
@@ -16,6 +17,14 @@ from lecturelib.models.recurrent_classifier import RecurrentClassifier, Recurren
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.resnet import ResNet, ResNetConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.sets import (
+    DeepSets,
+    DeepSetsConfig,
+    InducedSetAttention,
+    SetAttention,
+    SetTransformer,
+    SetTransformerConfig,
+)
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
 from lecturelib.models.transformer import Transformer, TransformerConfig
@@ -38,9 +47,16 @@ __all__ = [
     "CaiTConfig",
     "ChoSeq2Seq",
     "ChoSeq2SeqConfig",
+    "DeepSets",
+    "DeepSetsConfig",
     "DeiT",
     "GPTConfig",
+    "GraphAttention",
+    "GraphConvolution",
+    "GraphNetwork",
+    "GraphNetworkConfig",
     "IBM1Config",
+    "InducedSetAttention",
     "Interpolation",
     "KneserNey",
     "LeViTAttention",
@@ -63,6 +79,9 @@ __all__ = [
     "ResNetConfig",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "SetAttention",
+    "SetTransformer",
+    "SetTransformerConfig",
     "Swin",
     "SwinConfig",
     "SwinV2",

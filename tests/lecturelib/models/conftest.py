@@ -25,6 +25,7 @@ from lecturelib.models.recurrent_classifier import RecurrentClassifier, Recurren
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.resnet import ResNet, ResNetConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.sets import DeepSets, DeepSetsConfig, SetTransformer, SetTransformerConfig
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
 from lecturelib.models.transformer import Transformer, TransformerConfig
@@ -111,6 +112,25 @@ def decoder_only(name: str, build: Callable[[], nn.Module], *, causal: str = "em
         causal=causal,
         decode=decode,
         prompted=True,
+    )
+
+
+def of_a_set(name: str, build: Callable[[], nn.Module]) -> Case:
+    """A model `forward(x, lengths) -> logits (B, V)` of sets of vectors of width 5."""
+
+    def pad(inputs: Inputs) -> Inputs:
+        x, lengths = inputs
+        longer = F.pad(x, (0, 0, 0, 2))
+        return longer.masked_fill((torch.arange(T + 2) >= lengths[:, None])[:, :, None], 7.0), lengths
+
+    return Case(
+        name=name,
+        build=build,
+        inputs=lambda generator: (torch.randn(B, T, 5, generator=generator), torch.tensor([T, 2, T - 1])),
+        wrong=lambda inputs: (inputs[0][0], inputs[1]),
+        wrong_match=rf"x must be \(batch, elements, 5\), got \({T}, 5\)",
+        targets=lambda inputs, generator: ids(VOCAB, B)(generator),
+        pad=pad,
     )
 
 
@@ -243,6 +263,10 @@ CASES = [
         wrong_match=rf"\(\.\.\., 5\), got \({B}, 4\)",
         targets=lambda inputs, generator: ids(VOCAB, B)(generator),
         inductor=True,
+    ),
+    of_a_set("deep-sets", lambda: DeepSets(DeepSetsConfig(input_dim=5, output_dim=VOCAB))),
+    of_a_set(
+        "set-transformer", lambda: SetTransformer(SetTransformerConfig(input_dim=5, output_dim=VOCAB, num_points=4))
     ),
     labelling("recurrent-classifier", lambda: RecurrentClassifier(labels("gru"))),
     labelling("recurrent-tagger", lambda: RecurrentTagger(labels("mut1")), T),
