@@ -7,9 +7,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PEERS := $(VENV)/.peers
+AS_ROOT := $(if $(filter 0,$(shell id -u)),--allow-root)  # in a container, root is often the only user
 
 .DEFAULT_GOAL := help
-.PHONY: help install book site pdf lab test lint notebooks full release bench wheel clean system-packages free-port
+.PHONY: help install book site pdf lab test lint notebooks full plain release bench wheel clean system-packages free-port
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,8 +29,8 @@ site: $(INSTALLED) ## build the site into _build/html without serving it
 pdf: site ## print the whole book into _build/book.pdf (needs Chromium)
 	$(BIN)/python book/print.py $(SITE) _build/book.pdf
 
-lab: $(INSTALLED) ## open the notebooks in JupyterLab
-	$(BIN)/jupyter lab
+lab: $(INSTALLED) ## open the notebooks in JupyterLab, beginning with chapter 1
+	$(BIN)/jupyter lab $(AS_ROOT) --LabApp.default_url=/lab/tree/book/plain/01_sequences.ipynb
 
 test: $(PEERS) system-packages ## run everything: lint, types, tests, notebooks, site, browser
 	@$(BIN)/python tests/run_all.py
@@ -45,7 +46,10 @@ notebooks: $(INSTALLED) ## re-execute the chapters in place, so that their store
 full: $(INSTALLED) ## run every chapter and solution at scale="full" (wants a GPU); outputs go to _build/full
 	$(BIN)/python book/execute.py --scale full --out _build/full
 
-release: $(INSTALLED) ## write exercises/ from solutions/
+plain: $(INSTALLED) ## write book/plain/, the chapters for Colab and JupyterLab, and all install cells
+	$(BIN)/python book/plain.py
+
+release: plain ## write exercises/ from solutions/, and what `make plain` writes
 	$(BIN)/lecturelib release
 
 bench: $(PEERS) ## measure speed against peers in the same run; results in benchmarks/results

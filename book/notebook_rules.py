@@ -9,6 +9,8 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from lecturelib.book.addresses import install_source, repository_url
+
 BOOK = Path(__file__).resolve().parent
 MAX_BYTES = 1_000_000
 CHECKED_TAG = "nbval-check-output"  # the cells whose stored output nbval compares
@@ -35,13 +37,6 @@ NOTATION = {  # what book/notation.md rules out, wherever a pattern can see it
     r"[qk]_?\w?\^\\top\s*(?:\\[,;!]\s*)?[qk](?![A-Za-z])": r"vectors are rows: write q\, k^\top",
 }
 
-UNCONVERTED = (  # chapters whose pages do not have their form yet; this list only gets shorter
-    "02_recurrent",
-    "04_encoder_decoder",
-    "05_attention_rnn",
-    "15_vision_transformers",
-)
-
 
 def tags(cell: NotebookNode) -> list[str]:
     return cell.metadata.get("tags", [])
@@ -52,8 +47,8 @@ def install_problems(cells: list[NotebookNode]) -> Iterator[str]:
     if not cells or cells[0].cell_type != "code":
         yield "the first cell must be the code cell that installs lecturelib when it is missing"
         return
-    if "lecturelib" not in cells[0].source or "install" not in cells[0].source:
-        yield "the first cell must install lecturelib when it is missing"
+    if cells[0].source != install_source(repository_url(BOOK.parent), "[book]"):
+        yield "the first cell must install lecturelib when it is missing, in the words that `make plain` writes"
     if cells[0].outputs:
         yield "the first cell must be silent where lecturelib is installed, but it has stored output"
 
@@ -180,6 +175,8 @@ def set_up_problems(cells: list[NotebookNode]) -> Iterator[str]:
     for pinned in ("set_num_threads", 'device="cpu"', "device='cpu'"):
         if pinned in code:
             yield f"{pinned} holds at every scale: use size.device, and leave threads to sizes"
+    for asked in re.findall(r"""scale [!=]= ["'](?:smoke|full)["']""", code):
+        yield f"{asked} forks the code path: choose with sizes, and ask size.is_trained of claims about trained models"
 
 
 def figure_problems(cells: list[NotebookNode]) -> Iterator[str]:
@@ -233,8 +230,7 @@ def problems(path: Path) -> list[str]:
     """Every rule that one notebook breaks."""
     cells = nbformat.read(path, as_version=4).cells
     found = [*install_problems(cells), *parameter_problems(cells), *output_problems(cells)]
-    if path.stem not in UNCONVERTED:
-        found += page_problems(path, cells)
+    found += page_problems(path, cells)
     if (size := path.stat().st_size) >= MAX_BYTES:
         found.append(f"{size:,} bytes; a chapter stays under {MAX_BYTES:,}")
     return found

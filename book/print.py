@@ -24,6 +24,9 @@ BOOK = Path(__file__).resolve().parent
 DROPPED = "a.headerlink, p.launch, div.cell.tag_remove-input > .cell_input, details.hide, button, .prev-next-footer"
 CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 FOOTER = '<div style="font-size:8px;width:100%;text-align:center"><span class="pageNumber"></span></div>'
+HIDE_CONTROLS = """() => document.querySelectorAll(".lecturelib-explorer").forEach((host) =>
+    host.shadowRoot?.querySelectorAll(".choices, .player, .slider, .try").forEach((control) => {
+        control.style.display = "none"; }))"""
 STYLE = """
 body { margin: 0; background: #fff; color: #1d2731; font-size: 10.5pt; }
 .page, .contents { break-before: page; }
@@ -34,6 +37,7 @@ body { margin: 0; background: #fff; color: #1d2731; font-size: 10.5pt; }
 .contents .part { font-weight: 650; margin-top: 4mm; }
 pre { white-space: pre-wrap; }
 figure, table, .cell_output, img, svg { break-inside: avoid; max-width: 100%; }
+figure.course-figure svg { max-height: 205mm; }
 h1, h2, h3, h4 { break-after: avoid; }
 """
 
@@ -123,6 +127,7 @@ def print_pdf(site: Path, out: Path, parts: list[tuple[str, list[str]]], title: 
             headings = page.eval_on_selector_all(
                 "h1, h2, h3, h4, h5, h6", "all => all.filter(h => h.offsetParent).map(h => h.innerText.trim())"
             )
+            page.evaluate(HIDE_CONTROLS)
             page.emulate_media(media="print")
             unfinished = out.with_suffix(".part")
             page.pdf(

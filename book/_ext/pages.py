@@ -1,4 +1,4 @@
-"""How a page presents itself: the title first, and in its head a title, a description, an icon."""
+"""How a page presents itself: the title first, and in its head a title, a description, an icon, a picture to share."""
 
 import json
 import re
@@ -8,6 +8,8 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+
+from lecturelib.book.addresses import site_url
 
 DESCRIPTION_LENGTH = 200
 GENERATED = {  # pages that Sphinx writes without a source of ours
@@ -44,12 +46,30 @@ def given_description(app: Sphinx, pagename: str) -> str:
     return app.env.metadata.get(pagename, {}).get("description", "")
 
 
+def shared(app: Sphinx, pagename: str, description: str) -> list[str]:
+    """What a page looks like where somebody shares its address; the picture must be named by its whole address."""
+    site = site_url(app.config.html_theme_options["repository_url"].rstrip("/"))
+    named = pagename in app.env.titles
+    properties = {
+        "og:type": "website",
+        "og:site_name": app.config.project,
+        "og:title": app.env.titles[pagename].astext() if named else app.config.project,
+        "og:description": description,
+        "og:url": f"{site}/{pagename}.html",
+        "og:image": f"{site}/_static/social.png",
+        "og:image:alt": "A map of attention weights beside the title of the course.",
+    }
+    tags = [f'<meta property="{name}" content="{escape(text, quote=True)}">' for name, text in properties.items()]
+    return [*tags, '<meta name="twitter:card" content="summary_large_image">']
+
+
 def describe(app: Sphinx, pagename: str, templatename: str, context: dict[str, Any], doctree: Any) -> None:
     """Give the page its description and both icons, and the front page its plain title."""
     description = given_description(app, pagename) or (shorten(first_paragraph(doctree)) if doctree else "")
     tags = []
     if description:
         tags.append(f'<meta name="description" content="{escape(description, quote=True)}">')
+    tags += shared(app, pagename, description or app.config.html_title)
     icon = context["pathto"]("_static/favicon.png", resource=True)
     tags.append(f'<link rel="alternate icon" type="image/png" href="{icon}">')
     tags.append(f'<link rel="apple-touch-icon" href="{icon}">')

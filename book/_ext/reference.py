@@ -115,9 +115,13 @@ def room_page(room: str, book: Path) -> str:
     """The body of one room's page: a section for each file, and in it each public name."""
     package = importlib.import_module(f"lecturelib.{room}")
     groups: dict[str, list[str]] = defaultdict(list)
+    elsewhere: list[str] = []  # what this room offers too, and another room's page describes
     for name in package.__all__:
         thing = getattr(package, name)
         home = getattr(thing, "__module__", None) or type(thing).__module__
+        if not home.startswith(package.__name__) and hasattr(thing, "__module__"):
+            elsewhere.append(f"{{py:obj}}`lecturelib.{home.split('.')[1]}.{name}`")
+            continue
         groups[home if home.startswith(package.__name__) else package.__name__].append(name)
     parts = [(package.__doc__ or "").strip()]
     for home in sorted(groups):
@@ -127,6 +131,8 @@ def room_page(room: str, book: Path) -> str:
         for name in sorted(groups[home], key=str.lower):
             rst = entry(room, name, getattr(package, name)) + taught_in(book, f"lecturelib.{room}.{name}")
             parts.append("\n".join(["```{eval-rst}", *rst, "```"]))
+    if elsewhere:
+        parts.insert(1, "Also here, described with its own room: " + ", ".join(elsewhere) + ".")
     return "\n\n".join(part for part in parts if part)
 
 

@@ -57,7 +57,7 @@ def measure(
         loss, count = target_loss(model, batch)
         total, words = total + float(loss) * count, words + count
         source = batch.source, batch.source_lengths, batch.target_in
-        weights = {"attention": model(*source, need_weights=True)[1]}
+        weights = {"attention": model.aligned(*source)[1]}
         if posterior:
             weights["posterior"] = model.posterior(*source, batch.target_out)
         for row, pair in enumerate(pairs[start : start + 32]):

@@ -1,5 +1,6 @@
 """How much a chapter computes: seconds, about a minute, or all that a GPU can do in an evening."""
 
+import os
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
@@ -9,6 +10,7 @@ import torch
 from lecturelib.training import choose_device
 
 SCALES = ("smoke", "default", "full")
+SHAPES = ("d_model", "num_heads", "num_layers", "d_ff")  # sizes of models, which a dry run leaves as they are
 
 
 class Sizes(SimpleNamespace):
@@ -32,6 +34,9 @@ def sizes(
 
     Up to "default", torch is also kept to one thread: small models run no slower, and the numbers do not depend on
     how many cores there are. "full" leaves threads and device as the machine has them.
+
+    With LECTURELIB_DRY_RUN=1 in the environment, "full" is rehearsed: its device, its threads and its models, but only
+    as much computed as at "smoke". The tests run every chapter so.
     """
     choices = dict(zip(SCALES, (smoke, default, full), strict=True))
     if scale not in choices:
@@ -43,4 +48,7 @@ def sizes(
     if scale != "full":
         torch.set_num_threads(1)
     device = str(choose_device()) if scale == "full" else "cpu"
-    return Sizes(is_trained=scale != "smoke", device=device, **choices[scale])
+    chosen, is_trained = choices[scale], scale != "smoke"
+    if scale == "full" and os.environ.get("LECTURELIB_DRY_RUN") == "1":
+        chosen, is_trained = {name: full[name] if name in SHAPES else smoke[name] for name in full}, False
+    return Sizes(is_trained=is_trained, device=device, **chosen)

@@ -15,10 +15,10 @@ import sys
 from collections.abc import Sequence
 
 import lecturelib
-from lecturelib.cli import check, data, grade, info, release, review, sample, similarity, train, translate
+from lecturelib.cli import chat, check, data, grade, info, release, review, sample, similarity, train, translate
 from lecturelib.machine.bf16 import settle_bf16
 
-COMMANDS = (data, train, sample, translate, info, check, release, grade, review, similarity)
+COMMANDS = (data, train, sample, chat, translate, info, check, release, grade, review, similarity)
 
 
 def build_parser() -> argparse.ArgumentParser:

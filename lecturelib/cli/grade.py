@@ -38,12 +38,6 @@ exit codes
 """
 
 
-NO_TIER = (
-    "this system cannot confine submissions at all: it offers no tier. Linux offers full or reduced, also within WSL 2 "
-    "on Windows; macOS offers minimal. Or grade on machines that can, with --dask or on Gradescope"
-)
-
-
 def add_parser(subparsers: argparse._SubParsersAction) -> None:
     parser = subparsers.add_parser(
         "grade",
@@ -101,14 +95,19 @@ def add_parser(subparsers: argparse._SubParsersAction) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if (sys.platform == "win32" or not hasattr(os, "fork")) and not arguments.dask:
-        print(f"lecturelib: {NO_TIER}", file=sys.stderr)
-        return 3
+    from lecturelib.grading.sandbox.tiers import TierError, check_platform
+
+    if not arguments.dask:
+        try:
+            check_platform()
+        except TierError as error:
+            print(f"lecturelib: {error}", file=sys.stderr)
+            return 3
     from lecturelib.grading.batch.journal import Journal, JournalError, Run, held_run
     from lecturelib.grading.batch.record import Record, read_record
+    from lecturelib.grading.batch.roster import NOTHING
     from lecturelib.grading.batch.run import RowsDiffer
     from lecturelib.grading.batch.schedule import is_all_graded
-    from lecturelib.grading.sandbox.tiers import TierError
 
     rubric_file = find_rubric(arguments.rubrics, arguments.exercise)
     source = rubric_file.read_text(encoding="utf-8")
@@ -164,11 +163,13 @@ def run(arguments: argparse.Namespace) -> int:
         without = " without --new-seed" if arguments.new_seed else ""
         print(f"stopped; the same command{without} goes on from here", file=sys.stderr)
         return 130
-    unread = sum(not row.result.tests for row in rows)
+    handed_in = [row for row in rows if row.flag != NOTHING]
+    unread = sum(not row.result.tests for row in handed_in)
     waiting = sum(row.waits > 0 for row in rows)
-    print(f"{len(rows)} submissions graded with seed {seed}, {unread} of them unreadable; see {arguments.out}")
+    count = "1 submission" if len(handed_in) == 1 else f"{len(handed_in)} submissions"
+    print(f"{count} graded with seed {seed}, {unread} of them unreadable; see {arguments.out}")
     if waiting:
-        print(f"{waiting} have written answers to read: lecturelib review {arguments.out}")
+        print(f"{waiting} with written answers to read: lecturelib review {arguments.out}")
     return 0
 
 

@@ -66,8 +66,9 @@ def _print_cache(config: Any, batch: int, length: int) -> None:
 
     if hasattr(config, "num_heads") and hasattr(config, "num_layers"):
         head_dim = config.d_model // config.num_heads
+        heads = getattr(config, "key_heads", config.num_heads)  # fewer where queries share them
         size = kv_cache_bytes(
-            num_layers=config.num_layers, num_heads=config.num_heads, head_dim=head_dim, batch=batch, length=length
+            num_layers=config.num_layers, num_heads=heads, head_dim=head_dim, batch=batch, length=length
         )
         print(f"  key-value cache    {_size(size)} in fp32 after {length} tokens")
 

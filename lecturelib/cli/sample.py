@@ -11,7 +11,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="let a trained language model write",
         description="Let a trained language model go on with a prompt.",
         epilog="examples: `lecturelib sample gpt_shakespeare --prompt 'To be'` lets a model write that came with "
-        "lecturelib, `lecturelib sample runs/gpt-shakespeare-tiny` one that you trained. A temperature below 1 plays "
+        "lecturelib, `lecturelib sample runs/gpt-shakespeare-tiny` one that you trained, `lecturelib sample smollm2` a "
+        "pretrained one (93 MB to fetch). A temperature below 1 plays "
         "safe, above 1 takes risks, and 0 always takes the likeliest symbol (and soon repeats itself). --top-k and "
         "--top-p cut off the unlikely: the first keeps so many symbols, the second the fewest that together have so "
         "much probability.",
@@ -21,7 +22,8 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         nargs="?",
         type=Path,
         metavar="RUN",
-        help="the run's folder, or the name of one that came with lecturelib (default: the newest one in runs/)",
+        help="the run's folder, the name of one that came with lecturelib, smollm2, or a GGUF file (default: the "
+        "newest one in runs/)",
     )
     parser.add_argument("--prompt", default="", help="the text to go on with")
     parser.add_argument("--length", type=int, default=500, help="how many symbols to write (default: 500)")
@@ -43,12 +45,19 @@ def run(arguments: argparse.Namespace) -> int:
     import torch
 
     from lecturelib.evaluation import Sampler, greedy
+    from lecturelib.recipes.pretrained import is_pretrained, load_pretrained
     from lecturelib.recipes.runs import load_model, newest_run
     from lecturelib.recipes.texts import TextTask
     from lecturelib.training import find_run
 
-    found = newest_run("language") if arguments.folder is None else find_run(arguments.folder)
-    model = load_model(found, "language", arguments.device)
+    model: torch.nn.Module
+    if arguments.folder is not None and is_pretrained(arguments.folder):
+        loaded = load_pretrained(arguments.folder, arguments.device)
+        task, model = TextTask(loaded.tokenizer), loaded.model
+    else:
+        found = newest_run("language") if arguments.folder is None else find_run(arguments.folder)
+        model = load_model(found, "language", arguments.device)  # first: it names what a wrong run lacks
+        task = TextTask.load(found)
     generator = torch.Generator(next(model.parameters()).device).manual_seed(arguments.seed)
     if arguments.temperature == 0:
         choose = greedy
@@ -56,5 +65,5 @@ def run(arguments: argparse.Namespace) -> int:
         choose = Sampler(
             temperature=arguments.temperature, top_k=arguments.top_k, top_p=arguments.top_p, generator=generator
         )
-    print(TextTask.load(found).sample(model, arguments.prompt, arguments.length, choose))
+    print(task.sample(model, arguments.prompt, arguments.length, choose))
     return 0

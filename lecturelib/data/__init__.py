@@ -16,20 +16,35 @@ from lecturelib.data.augment.frequencies import high_frequency_adversary, split_
 from lecturelib.data.augment.mixing import ImageBatch, cutmix, mixup, mixup_or_cutmix, smooth_labels
 from lecturelib.data.augment.rand_augment import rand_augment
 from lecturelib.data.augment.simple import random_crop, random_erasing, random_flip, repeated_indices
-from lecturelib.data.sets.dates import date_pair, date_pairs, dates
+from lecturelib.data.sets.animals import AnimalScene, draw_animals, render_animals
+from lecturelib.data.sets.dates import date_pairs, dates
 from lecturelib.data.sets.emoji import Emoji, emoji
 from lecturelib.data.sets.graphs import CitationGraph, cora
 from lecturelib.data.sets.greek_english import Verse, greek_english, greek_tags, plain_text, stem, verses
 from lecturelib.data.sets.images import Images, cifar10, digits, fashion_mnist, mnist
+from lecturelib.data.sets.inference import InferencePair, inference, inference_pairs, read_snli, snli
 from lecturelib.data.sets.multi30k import multi30k
 from lecturelib.data.sets.pairs import Pair
+from lecturelib.data.sets.photo_captions import CaptionedPhoto, photo_captions
+from lecturelib.data.sets.pretrained import minilm, smollm2
 from lecturelib.data.sets.pronunciation import pronunciations
+from lecturelib.data.sets.reading import Question, dialogues, questions, read_squad, reading, squad
 from lecturelib.data.sets.reviews import Review, long_reviews, movie_reviews
-from lecturelib.data.sets.sequences import SequenceBatch, copying, looking_up, remembering
+from lecturelib.data.sets.scenes import (
+    Scene,
+    Thing,
+    caption_scene,
+    describes,
+    draw_scenes,
+    read_caption,
+    render_scenes,
+)
+from lecturelib.data.sets.sequences import SequenceBatch, copying, remembering
 from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
 from lecturelib.data.store.data_set import Archive, DataSet
 from lecturelib.data.store.fetching import fetch, fetch_to
+from lecturelib.data.store.gguf import GGUF, read_gguf
 from lecturelib.data.store.registry import DATA_SETS, UnknownDataSetError, find
 from lecturelib.data.store.sources import FetchError
 from lecturelib.data.store.splits import Splits, split_by, split_of
@@ -47,7 +62,13 @@ LOADERS: dict[str, Callable[[], Any]] = {
     "long_reviews": long_reviews,
     "cora": cora,
     "emoji": emoji,
+    "smollm2": smollm2,
+    "minilm": minilm,
     "multi30k": multi30k,
+    "inference": inference,
+    "reading": reading,
+    "snli": snli,
+    "squad": squad,
 }
 
 
@@ -58,30 +79,40 @@ def load(name: str) -> Any:
 
 __all__ = [
     "DATA_SETS",
-    "LOADERS",
+    "GGUF",
+    "AnimalScene",
     "Archive",
+    "CaptionedPhoto",
     "CitationGraph",
     "DataSet",
     "Emoji",
     "FetchError",
     "ImageBatch",
     "Images",
+    "InferencePair",
     "Pair",
+    "Question",
     "Review",
+    "Scene",
     "SentenceBatch",
     "SequenceBatch",
     "ShapeBatch",
     "Splits",
+    "Thing",
     "UnknownDataSetError",
     "Verse",
+    "caption_scene",
     "cifar10",
     "copying",
     "cora",
     "cutmix",
-    "date_pair",
     "date_pairs",
     "dates",
+    "describes",
+    "dialogues",
     "digits",
+    "draw_animals",
+    "draw_scenes",
     "emoji",
     "fashion_mnist",
     "fetch",
@@ -90,30 +121,44 @@ __all__ = [
     "greek_english",
     "greek_tags",
     "high_frequency_adversary",
+    "inference",
+    "inference_pairs",
     "load",
     "long_reviews",
-    "looking_up",
+    "minilm",
     "mixup",
     "mixup_or_cutmix",
     "mnist",
     "movie_reviews",
     "multi30k",
+    "photo_captions",
     "plain_text",
     "pronunciations",
+    "questions",
     "rand_augment",
     "random_crop",
     "random_erasing",
     "random_flip",
+    "read_caption",
+    "read_gguf",
+    "read_snli",
+    "read_squad",
+    "reading",
     "reference_sentences",
     "remembering",
+    "render_animals",
+    "render_scenes",
     "repeated_indices",
     "shakespeare",
     "shakespeare_works",
     "shape_pairs",
+    "smollm2",
     "smooth_labels",
+    "snli",
     "split_by",
     "split_frequencies",
     "split_of",
+    "squad",
     "stem",
     "verses",
 ]

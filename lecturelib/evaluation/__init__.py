@@ -4,6 +4,7 @@ from lecturelib.evaluation.beam import Beams, beam_search
 from lecturelib.evaluation.bleu import Bleu, bleu, tokenize_13a
 from lecturelib.evaluation.cost import (
     Cost,
+    StateBytes,
     count_activation_bytes,
     count_flops,
     count_parameters,
@@ -11,6 +12,7 @@ from lecturelib.evaluation.cost import (
     decoder_parameters,
     kv_cache_bytes,
     measure,
+    state_bytes,
 )
 from lecturelib.evaluation.decoding import (
     Decoded,
@@ -22,6 +24,16 @@ from lecturelib.evaluation.decoding import (
     read_prompt,
     read_source,
     stream,
+)
+from lecturelib.evaluation.inside import (
+    attention_of,
+    head_averages,
+    induction_scores,
+    logit_lens,
+    patched,
+    previous_token_scores,
+    residual_stream,
+    switched_off,
 )
 from lecturelib.evaluation.metrics import (
     accuracy,
@@ -44,8 +56,10 @@ __all__ = [
     "Decoded",
     "Sampler",
     "Start",
+    "StateBytes",
     "accuracy",
     "alignment_error_rate",
+    "attention_of",
     "attention_rollout",
     "beam_search",
     "best_links",
@@ -63,13 +77,21 @@ __all__ = [
     "fit_power_law",
     "generate",
     "greedy",
+    "head_averages",
+    "induction_scores",
     "kv_cache_bytes",
+    "logit_lens",
     "mean_loss",
     "measure",
+    "patched",
     "perplexity",
+    "previous_token_scores",
     "read_prompt",
     "read_source",
+    "residual_stream",
     "seconds",
+    "state_bytes",
     "stream",
+    "switched_off",
     "tokenize_13a",
 ]

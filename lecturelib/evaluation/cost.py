@@ -8,7 +8,7 @@ and `kv_cache_bytes` compute the same from sizes alone.
 import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -84,6 +84,40 @@ def kv_cache_bytes(
     Differs: nothing; with grouped queries, `num_heads` is the number of key-value heads.
     """
     return 2 * num_layers * num_heads * head_dim * batch * length * dtype.itemsize
+
+
+class StateBytes(NamedTuple):
+    """What one process holds of a model in training, in bytes, activations left out."""
+
+    weights: float
+    gradients: float
+    optimizer: float
+
+    @property
+    def total(self) -> float:
+        """All three together."""
+        return sum(self)
+
+
+def state_bytes(
+    parameters: int, *, processes: int = 1, stage: int = 0, each: tuple[int, int, int] = (2, 2, 12)
+) -> StateBytes:
+    """Count what each process holds, when stages of ZeRO share out the optimizer, then gradients, then weights.
+
+    Paper: Rajbhandari et al. 2020 [rajbhandari2020zero], Section 3 and Figure 1.
+    Differs: nothing.
+
+    Args:
+        parameters: of the whole model
+        processes: that share the work
+        stage: 0 shares nothing, 1 the optimizer's state, 2 gradients as well, 3 weights as well
+        each: bytes for one parameter's weight, gradient and optimizer state. The paper's: half precision, and for Adam
+            a 32-bit copy of the weight and two moments; all in 32 bits and without a copy it is (4, 4, 8)
+    """
+    if stage not in (0, 1, 2, 3) or processes < 1:
+        raise ValueError(f"stage={stage} must be 0, 1, 2 or 3, and processes={processes} at least 1")
+    shared = [processes if stage >= first else 1 for first in (3, 2, 1)]
+    return StateBytes(*(parameters * size / among for size, among in zip(each, shared, strict=True)))
 
 
 def decoder_parameters(*, vocab_size: int, max_len: int, d_model: int, num_layers: int, d_ff: int | None = None) -> int:

@@ -44,9 +44,12 @@ class Decoded(NamedTuple):
 
 
 @torch.no_grad()
-def read_source(model: Any, source: Tensor, source_lengths: Tensor, *, bos_id: int) -> Start:
-    """Let an encoder-decoder read its source (B, Ts) with lengths (B,), and ask it for the first target token."""
-    state = model.start(source, source_lengths)
+def read_source(model: Any, source: Tensor, *lengths: Tensor, bos_id: int) -> Start:
+    """Let an encoder-decoder read its source and ask it for the first target token.
+
+    The source is what `model.start` takes: tokens (B, Ts) and their lengths (B,), or images alone.
+    """
+    state = model.start(source, *lengths)
     first = torch.full((source.shape[0],), bos_id, dtype=torch.int64, device=source.device)  # (B,)
     return Start(*model.step(first, state))
 

@@ -17,7 +17,7 @@ FUSE_UP_TO = 512  # a wider product takes so long that one call is no faster tha
 def joined_projections(attention: MultiHeadAttention) -> tuple[Tensor, Tensor | None]:
     """Copies of the matrices and biases of queries, keys and values, one below the other; a missing bias is zeros.
 
-    Shapes: -> (3D, D), and (3D,) if one of the three has a bias
+    Shapes: -> (3D, D), and (3D,) if one of the three has a bias; with grouped queries, fewer rows than 3D
     """
     projections = (attention.query_proj, attention.key_proj, attention.value_proj)
     weight = torch.cat([linear.weight.detach() for linear in projections])  # (3D, D)

@@ -9,11 +9,13 @@ from torch import nn
 from torch.nn.modules import module as hooks_of_all
 
 from lecturelib.fast.decoding import OneTokenBlocks, PreparedGPT
+from lecturelib.fast.llama import OneTokenLlama, PreparedLlama
 from lecturelib.fast.modules import FUSE_UP_TO, InPlaceGELU, OneProjection, PreparedWindows, joined_projections
 from lecturelib.layers.attention import Attention, MultiHeadAttention
 from lecturelib.layers.block import FeedForward
 from lecturelib.layers.windows import WindowAttention
 from lecturelib.models.gpt import GPT
+from lecturelib.models.llama import Llama
 
 Model = TypeVar("Model")
 
@@ -89,6 +91,9 @@ def _prepare(part: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:
     elif type(part) is GPT and (one_token := OneTokenBlocks.prepare(copy.get_submodule("blocks"))):
         copy.__class__ = PreparedGPT
         copy.__dict__["one_token"] = one_token
+    elif type(part) is Llama and (one_llama := OneTokenLlama.prepare(copy.get_submodule("blocks"))):
+        copy.__class__ = PreparedLlama
+        copy.__dict__["one_token"] = one_llama
     return copy
 
 

@@ -1,9 +1,11 @@
 """Plots and kernel-free explorers, readable in light and dark; diagrams are in `lecturelib.figures.diagrams`."""
 
-from lecturelib.figures.explorers.alignment.explorer import AlignmentExample, AlignmentExplorer
+from lecturelib.figures.explorers.alignment.explorer import AlignmentExample, AlignmentExplorer, ReadingExplorer
 from lecturelib.figures.explorers.attention.explorer import AttentionExplorer
 from lecturelib.figures.explorers.augmentation.explorer import AugmentationExplorer
 from lecturelib.figures.explorers.beam.explorer import BeamExplorer
+from lecturelib.figures.explorers.caption.explorer import CaptionExample, CaptionExplorer
+from lecturelib.figures.explorers.deletion.explorer import DeletionExample, DeletionExplorer
 from lecturelib.figures.explorers.explorer import Explorer
 from lecturelib.figures.explorers.gate.explorer import GateExplorer
 from lecturelib.figures.explorers.gradient.explorer import GradientExplorer
@@ -13,6 +15,8 @@ from lecturelib.figures.explorers.ngram.explorer import NGramExplorer
 from lecturelib.figures.explorers.patch.explorer import PatchAttentionExplorer
 from lecturelib.figures.explorers.position.explorer import PositionExplorer
 from lecturelib.figures.explorers.sampling.explorer import SamplingExplorer
+from lecturelib.figures.explorers.schedule.explorer import ScheduleExplorer
+from lecturelib.figures.explorers.sharpness.explorer import SharpnessExplorer
 from lecturelib.figures.explorers.softmax.explorer import SoftmaxExplorer
 from lecturelib.figures.explorers.transformer.explorer import TransformerExplorer
 from lecturelib.figures.explorers.window.explorer import WindowExplorer
@@ -26,6 +30,10 @@ __all__ = [
     "AttentionExplorer",
     "AugmentationExplorer",
     "BeamExplorer",
+    "CaptionExample",
+    "CaptionExplorer",
+    "DeletionExample",
+    "DeletionExplorer",
     "Explorer",
     "GateExplorer",
     "GradientExplorer",
@@ -34,7 +42,10 @@ __all__ = [
     "PatchAttentionExplorer",
     "Picture",
     "PositionExplorer",
+    "ReadingExplorer",
     "SamplingExplorer",
+    "ScheduleExplorer",
+    "SharpnessExplorer",
     "SoftmaxExplorer",
     "TransformerExplorer",
     "WindowExplorer",

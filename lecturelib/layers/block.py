@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -57,15 +58,16 @@ class Wiring(nn.Module):
     Args:
         d_model: width of the stream
         dropout: of the sublayer's output
-        eps: of the layer norm
+        eps: of the norm
+        norm: what makes it, from the width and eps; a layer norm, or `RMSNorm`
         branch: what the output passes through before it is added, such as `StochasticDepth`
     """
 
     def __init__(
-        self, d_model: int, *, dropout: float = 0.0, eps: float = 1e-5, branch: nn.Module | None = None
+        self, d_model: int, *, dropout: float = 0.0, eps: float = 1e-5, norm: Any = nn.LayerNorm, branch: Any = None
     ) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model, eps=eps)
+        self.norm: nn.Module = norm(d_model, eps=eps)
         self.dropout = nn.Dropout(dropout)
         self.branch = branch
 

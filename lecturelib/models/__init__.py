@@ -1,18 +1,24 @@
 """Architectures, one file each, built from `lecturelib.layers`."""
 
+from lecturelib.layers.pooling import AttentionPooling
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERT, BERTConfig, BERTPretraining
 from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
+from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillation_loss
+from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.graph_network import GraphAttention, GraphConvolution, GraphNetwork, GraphNetworkConfig
+from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.ibm1 import IBM1, IBM1Config
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
+from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
 from lecturelib.models.ngram import AddK, Interpolation, KneserNey, MarkovChain, NGramModel
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig, coverage_loss
+from lecturelib.models.pooling_classifier import PairClassifier, PoolingClassifier, PoolingConfig, SentenceEncoder
 from lecturelib.models.recurrent_classifier import RecurrentClassifier, RecurrentClassifierConfig, RecurrentTagger
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.resnet import ResNet, ResNetConfig
@@ -25,6 +31,14 @@ from lecturelib.models.sets import (
     SetTransformer,
     SetTransformerConfig,
 )
+from lecturelib.models.show_attend_tell import (
+    HardGlimpse,
+    OneVector,
+    ShowAttendTell,
+    ShowAttendTellConfig,
+    SoftGlimpse,
+)
+from lecturelib.models.span_reader import SpanReader, SpanReaderConfig, best_span
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
 from lecturelib.models.transformer import Transformer, TransformerConfig
@@ -35,10 +49,12 @@ from lecturelib.models.weights import load
 
 __all__ = [
     "BERT",
+    "ESIM",
     "GPT",
     "IBM1",
     "MLP",
     "AddK",
+    "AttentionPooling",
     "BERTConfig",
     "BERTPretraining",
     "BahdanauConfig",
@@ -47,29 +63,41 @@ __all__ = [
     "CaiTConfig",
     "ChoSeq2Seq",
     "ChoSeq2SeqConfig",
+    "ConvEncoder",
+    "ConvEncoderConfig",
     "DeepSets",
     "DeepSetsConfig",
     "DeiT",
+    "ESIMConfig",
     "GPTConfig",
     "GraphAttention",
     "GraphConvolution",
     "GraphNetwork",
     "GraphNetworkConfig",
+    "HardGlimpse",
+    "HierarchicalAttentionConfig",
+    "HierarchicalAttentionNetwork",
     "IBM1Config",
     "InducedSetAttention",
     "Interpolation",
     "KneserNey",
     "LeViTAttention",
     "LeViTBlock",
+    "Llama",
+    "LlamaConfig",
     "LuongConfig",
     "LuongSeq2Seq",
     "MLPConfig",
     "MarkovChain",
     "NGramModel",
+    "OneVector",
     "OutlookAttention",
     "Outlooker",
+    "PairClassifier",
     "PointerGenerator",
     "PointerGeneratorConfig",
+    "PoolingClassifier",
+    "PoolingConfig",
     "RecurrentClassifier",
     "RecurrentClassifierConfig",
     "RecurrentLM",
@@ -77,11 +105,17 @@ __all__ = [
     "RecurrentTagger",
     "ResNet",
     "ResNetConfig",
+    "SentenceEncoder",
     "Seq2Seq",
     "Seq2SeqConfig",
     "SetAttention",
     "SetTransformer",
     "SetTransformerConfig",
+    "ShowAttendTell",
+    "ShowAttendTellConfig",
+    "SoftGlimpse",
+    "SpanReader",
+    "SpanReaderConfig",
     "Swin",
     "SwinConfig",
     "SwinV2",
@@ -92,6 +126,7 @@ __all__ = [
     "TransformerXLConfig",
     "ViT",
     "ViTConfig",
+    "best_span",
     "coverage_loss",
     "hard_distillation_loss",
     "load",

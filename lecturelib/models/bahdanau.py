@@ -1,7 +1,6 @@
 """The first attention: at every step the decoder looks back at all source positions and takes what it needs."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, overload
 
 import torch
 from torch import Tensor, nn
@@ -82,28 +81,22 @@ class BahdanauSeq2Seq(nn.Module):
         self.decoder = GRU(embedding + 2 * hidden, hidden)
         self.output = MaxoutOutput(3 * hidden + embedding, config.maxout_dim, config.target_vocab_size)
 
-    @overload
-    def forward(
-        self, source: Tensor, source_lengths: Tensor, target_in: Tensor, *, need_weights: Literal[False] = False
-    ) -> Tensor: ...
-
-    @overload
-    def forward(
-        self, source: Tensor, source_lengths: Tensor, target_in: Tensor, *, need_weights: Literal[True]
-    ) -> tuple[Tensor, Tensor]: ...
-
-    def forward(
-        self, source: Tensor, source_lengths: Tensor, target_in: Tensor, *, need_weights: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
         """Teacher forcing: the logits of the next token at every position of the target.
 
         Args:
             source: (B, Ts) token ids
             source_lengths: (B,) number of real tokens
             target_in: (B, Tt) the target, shifted right by its start symbol
-            need_weights: also return the alignment: row i is where the decoder looked to write token i
 
-        Shapes: -> (B, Tt, V), or a pair with the weights (B, Tt, Ts)
+        Shapes: -> (B, Tt, V)
+        """
+        return self.aligned(source, source_lengths, target_in)[0]
+
+    def aligned(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> tuple[Tensor, Tensor]:
+        """As `forward`, and the alignment: row i is where the decoder looked to write token i.
+
+        Shapes: -> (B, Tt, V), (B, Tt, Ts)
         """
         state = self.start(source, source_lengths)
         check_tokens(target_in, self.config.target_vocab_size, "target_in", batch=source.shape[0])
@@ -116,9 +109,9 @@ class BahdanauSeq2Seq(nn.Module):
             alignments.append(weights)
         if not states:
             logits = embedded.new_zeros(*target_in.shape, self.config.target_vocab_size)
-            return (logits, logits.new_zeros(*target_in.shape, source.shape[1])) if need_weights else logits
+            return logits, logits.new_zeros(*target_in.shape, source.shape[1])
         logits = self.output(torch.stack(states, 1), embedded, torch.stack(contexts, 1))  # (B, Tt, V)
-        return (logits, torch.stack(alignments, 1)) if need_weights else logits
+        return logits, torch.stack(alignments, 1)
 
     @torch.no_grad()
     def posterior(self, source: Tensor, source_lengths: Tensor, target_in: Tensor, target_out: Tensor) -> Tensor:

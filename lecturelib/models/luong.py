@@ -1,7 +1,7 @@
 """Attention after the step: three ways to score, three ways to choose where to look."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, overload
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -210,28 +210,22 @@ class LuongSeq2Seq(nn.Module):
         self.combine = nn.Linear(2 * width, width, bias=False)
         self.output = nn.Linear(width, config.target_vocab_size, bias=False)
 
-    @overload
-    def forward(
-        self, source: Tensor, source_lengths: Tensor, target_in: Tensor, *, need_weights: Literal[False] = False
-    ) -> Tensor: ...
-
-    @overload
-    def forward(
-        self, source: Tensor, source_lengths: Tensor, target_in: Tensor, *, need_weights: Literal[True]
-    ) -> tuple[Tensor, Tensor]: ...
-
-    def forward(
-        self, source: Tensor, source_lengths: Tensor, target_in: Tensor, *, need_weights: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
         """Teacher forcing: the logits of the next token at every position of the target.
 
         Args:
             source: (B, Ts) token ids
             source_lengths: (B,) number of real tokens
             target_in: (B, Tt) the target, shifted right by its start symbol
-            need_weights: also return the alignment: row t is where the decoder looked to write token t
 
-        Shapes: -> (B, Tt, V), or a pair with the weights (B, Tt, Ts)
+        Shapes: -> (B, Tt, V)
+        """
+        return self.aligned(source, source_lengths, target_in)[0]
+
+    def aligned(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> tuple[Tensor, Tensor]:
+        """As `forward`, and the alignment: row t is where the decoder looked to write token t.
+
+        Shapes: -> (B, Tt, V), (B, Tt, Ts)
         """
         state = self.start(source, source_lengths)
         check_tokens(target_in, self.config.target_vocab_size, "target_in", batch=source.shape[0])
@@ -242,9 +236,9 @@ class LuongSeq2Seq(nn.Module):
             alignments.append(weights)
         if not attentional:
             logits = state.values.new_zeros(*target_in.shape, self.config.target_vocab_size)
-            return (logits, logits.new_zeros(*target_in.shape, source.shape[1])) if need_weights else logits
+            return logits, logits.new_zeros(*target_in.shape, source.shape[1])
         logits = self.output(self.dropout(torch.stack(attentional, 1)))  # (B, Tt, V)
-        return (logits, torch.stack(alignments, 1)) if need_weights else logits
+        return logits, torch.stack(alignments, 1)
 
     def start(self, source: Tensor, source_lengths: Tensor) -> LuongState:
         """Read the source: (B, Ts), (B,) -> the state before the first target token."""

@@ -1,7 +1,6 @@
 """Summarise by writing words or by pointing at them, with a memory of what was read before."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, overload
 
 import torch
 from torch import Tensor, nn
@@ -89,28 +88,22 @@ class PointerGenerator(nn.Module):
         self.generate = nn.Sequential(nn.Linear(3 * hidden, hidden), nn.Linear(hidden, config.vocab_size))
         self.switch = nn.Linear(3 * hidden + embedding, 1)
 
-    @overload
-    def forward(
-        self, source: Tensor, source_lengths: Tensor, target_in: Tensor, *, need_weights: Literal[False] = False
-    ) -> Tensor: ...
-
-    @overload
-    def forward(
-        self, source: Tensor, source_lengths: Tensor, target_in: Tensor, *, need_weights: Literal[True]
-    ) -> tuple[Tensor, Tensor]: ...
-
-    def forward(
-        self, source: Tensor, source_lengths: Tensor, target_in: Tensor, *, need_weights: bool = False
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    def forward(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> Tensor:
         """Teacher forcing: the log-probabilities of the next word at every position of the target.
 
         Args:
             source: (B, Ts) extended token ids
             source_lengths: (B,) number of real tokens
             target_in: (B, Tt) the target, shifted right by its start symbol; extended ids are allowed
-            need_weights: also return the attention, which `coverage_loss` takes
 
-        Shapes: -> (B, Tt, V + max_oov), or a pair with the weights (B, Tt, Ts)
+        Shapes: -> (B, Tt, V + max_oov)
+        """
+        return self.aligned(source, source_lengths, target_in)[0]
+
+    def aligned(self, source: Tensor, source_lengths: Tensor, target_in: Tensor) -> tuple[Tensor, Tensor]:
+        """As `forward`, and the attention, which `coverage_loss` takes.
+
+        Shapes: -> (B, Tt, V + max_oov), (B, Tt, Ts)
         """
         state = self.start(source, source_lengths)
         check_tokens(target_in, self._num_words, "target_in", batch=source.shape[0])
@@ -122,10 +115,9 @@ class PointerGenerator(nn.Module):
             alignments.append(weights)
         if not features:
             logits = state.values.new_zeros(*target_in.shape, self._num_words)
-            return (logits, logits.new_zeros(*target_in.shape, source.shape[1])) if need_weights else logits
+            return logits, logits.new_zeros(*target_in.shape, source.shape[1])
         weights = torch.stack(alignments, 1)  # (B, Tt, Ts)
-        logits = self._mix(torch.stack(features, 1), embedded, weights, source)
-        return (logits, weights) if need_weights else logits
+        return self._mix(torch.stack(features, 1), embedded, weights, source), weights
 
     def start(self, source: Tensor, source_lengths: Tensor) -> PointerState:
         """Read the source: (B, Ts), (B,) -> the state before the first target token."""

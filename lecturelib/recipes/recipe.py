@@ -85,6 +85,23 @@ RECIPES: Mapping[str, Recipe] = {
         },
         learning_rate=4e-3,
     ),
+    "llama": Recipe(
+        module="lecturelib.models.llama",
+        model="Llama",
+        config="LlamaConfig",
+        kind="language",
+        about="a GPT built as today's models are: RMS norm, rotary positions, SwiGLU, grouped queries",
+        sizes={
+            "tiny": {"max_len": 64, "d_model": 128, "num_heads": 4, "num_kv_heads": 2, "num_layers": 4},
+            "small": {"max_len": 256, "d_model": 384, "num_heads": 6, "num_kv_heads": 2, "num_layers": 6},
+        },
+        papers={
+            "smollm2-135m": "SMOLLM2_135M",
+            "smollm2-360m": "SMOLLM2_360M",
+            "smollm2-1.7b": "SMOLLM2_1_7B",
+        },
+        learning_rate=4e-3,
+    ),
     "rnn": Recipe(
         module="lecturelib.models.recurrent_lm",
         model="RecurrentLM",

@@ -45,6 +45,15 @@ class PairBatch(NamedTuple):
     target_lengths: Tensor
 
 
+class CaptionBatch(NamedTuple):
+    """Images (B, channels, height, width) with captions, padded and shifted as the targets of a `PairBatch` are."""
+
+    images: Tensor
+    target_in: Tensor
+    target_out: Tensor
+    target_lengths: Tensor
+
+
 class LabelledBatch(NamedTuple):
     """Padded sequences with a class each: ids (B, T), lengths (B,), labels (B,)."""
 
@@ -79,6 +88,17 @@ def collate_pairs(
     target_in = pad([[bos_id, *target] for _, target in examples], pad_id=pad_id)
     target_out = pad([[*target, eos_id] for _, target in examples], pad_id=pad_id)
     return PairBatch(source.ids, source.lengths, target_in.ids, target_out.ids, target_in.lengths)
+
+
+def collate_captions(
+    images: Tensor, captions: Sequence[Sequence[int]], *, pad_id: int, bos_id: int, eos_id: int
+) -> CaptionBatch:
+    """Batch images (B, channels, height, width) with the ids of their captions, without bos and eos."""
+    if len(images) != len(captions):
+        raise ValueError(f"each image needs one caption, got {len(images)} images and {len(captions)} captions")
+    target_in = pad([[bos_id, *caption] for caption in captions], pad_id=pad_id)
+    target_out = pad([[*caption, eos_id] for caption in captions], pad_id=pad_id)
+    return CaptionBatch(images, target_in.ids, target_out.ids, target_in.lengths)
 
 
 def collate_labelled(examples: Sequence[tuple[Sequence[int], int]], *, pad_id: int) -> LabelledBatch:

@@ -8,11 +8,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from lecturelib.tokens.bpe_training import learn_merges
-from lecturelib.tokens.pretokens import gpt2_pattern
+from lecturelib.tokens.pretokens import PRETOKENS, gpt2_pattern
 from lecturelib.tokens.text_bytes import bytes_of, text_of
 
+_ORDINARY = 1  # the number of ordinary tokens in a GGUF file; the others are control symbols and the like
 _CACHED_LENGTH, _CACHED_PIECES = 64, 1 << 18  # remember short pieces only, and not without end
 
 
@@ -52,12 +54,15 @@ class BPETokenizer:
     Differs: a lone surrogate is encoded as its three bytes, where UTF-8 proper has none; special tokens are read from
     text only on request, so that no text can smuggle one in.
 
-    `decode(encode(text)) == text` for every Python string.
+    `decode(encode(text)) == text` for every Python string, unless the vocabulary is partial.
 
     Args:
         vocab: the id of each token; every single byte must be among the tokens.
         merges: pairs of tokens to join, the first learned first.
         specials: the ids of symbols that stand for no text, such as "<|endoftext|>".
+        pretokens: how text is cut before merging, a name in `lecturelib.tokens.pretokens.PRETOKENS`.
+        partial: allow single bytes to be missing from the vocabulary; they are then dropped from a text, silently, as
+            the `tokenizers` library does.
     """
 
     def __init__(
@@ -66,12 +71,17 @@ class BPETokenizer:
         merges: Sequence[tuple[bytes, bytes]],
         *,
         specials: Mapping[str, int] | None = None,
+        pretokens: str = "gpt2",
+        partial: bool = False,
     ) -> None:
         self.vocab = dict(vocab)
         self.merges = [(left, right) for left, right in merges]
         self.specials = dict(specials or {})
+        if pretokens not in PRETOKENS:
+            raise ValueError(f"pretokens must be one of {', '.join(sorted(PRETOKENS))}, got {pretokens!r}")
+        self.pretokens, self.partial = pretokens, partial
         missing = [byte for byte in range(256) if bytes([byte]) not in self.vocab]
-        if missing:
+        if missing and not partial:
             raise ValueError(
                 f"a byte-level vocabulary has all 256 bytes; {len(missing)} are missing, first {missing[0]}"
             )
@@ -81,7 +91,7 @@ class BPETokenizer:
             raise ValueError(f"every token has an id of its own; id {twice} is given twice")
         self._tokens = {index: token for token, index in self.vocab.items()}
         self._special_of = {index: symbol for symbol, index in self.specials.items()}
-        self._byte_ids = [self.vocab[bytes([byte])] for byte in range(256)]
+        self._byte_ids = [self.vocab.get(bytes([byte])) for byte in range(256)]
         self._ranks: dict[tuple[int, int], int] = {}  # pair of ids -> its place in the merges
         self._joined: list[int] = []  # place in the merges -> id of the joined token
         for rank, (left, right) in enumerate(self.merges):
@@ -151,11 +161,11 @@ class BPETokenizer:
     def _encode_ordinary(self, text: str) -> list[int]:
         ids: list[int] = []
         known = self._pieces
-        for match in gpt2_pattern().finditer(text):
-            piece = match.group()
+        for piece in PRETOKENS[self.pretokens](text):
             encoded = known.get(piece)
             if encoded is None:
-                encoded = self._merge([self._byte_ids[byte] for byte in bytes_of(piece)])
+                found = (self._byte_ids[byte] for byte in bytes_of(piece))
+                encoded = self._merge([index for index in found if index is not None])
                 if len(piece) <= _CACHED_LENGTH and len(known) < _CACHED_PIECES:
                     known[piece] = encoded
             ids += encoded
@@ -202,15 +212,13 @@ class BPETokenizer:
                 parts.append(bytes_of(self._special_of[index]))
         return text_of(b"".join(parts))
 
-    def tokens_of(self, text: str) -> list[str]:
-        """The tokens of a text as they print, "Ġ" for a space: for looking at."""
-        return [printable(self._tokens[index]) for index in self.encode(text)]
-
     def save(self, path: str | Path) -> None:
         """Write the tokenizer as JSON."""
         content = {
             "type": "byte-level bpe",
             "specials": self.specials,
+            "pretokens": self.pretokens,
+            "partial": self.partial,
             "vocab": {printable(token): index for token, index in self.vocab.items()},
             "merges": [[printable(left), printable(right)] for left, right in self.merges],
         }
@@ -224,7 +232,34 @@ class BPETokenizer:
             raise ValueError(f"{path} is not a saved BPETokenizer")
         vocab = {unprintable(token): index for token, index in content["vocab"].items()}
         merges = [(unprintable(left), unprintable(right)) for left, right in content["merges"]]
-        return cls(vocab, merges, specials=content["specials"])
+        return cls(
+            vocab,
+            merges,
+            specials=content["specials"],
+            pretokens=content.get("pretokens", "gpt2"),  # older files do not say
+            partial=content.get("partial", False),
+        )
+
+    @classmethod
+    def from_gguf(cls, settings: Mapping[str, Any]) -> "BPETokenizer":
+        """Make the tokenizer that a GGUF file describes, from its settings: see `lecturelib.data.read_gguf`."""
+        kind = settings.get("tokenizer.ggml.model")
+        if kind != "gpt2":
+            raise ValueError(f"the file's tokenizer is {kind!r}; only byte-level BPE, 'gpt2', can be read here")
+        tokens: list[str] = settings["tokenizer.ggml.tokens"]
+        kinds = settings.get("tokenizer.ggml.token_type") or [_ORDINARY] * len(tokens)
+        specials = {token: i for i, (token, kind) in enumerate(zip(tokens, kinds, strict=True)) if kind != _ORDINARY}
+        pairs = [tuple(map(unprintable, merge.split(" "))) for merge in settings["tokenizer.ggml.merges"]]
+        name = settings.get("tokenizer.ggml.pre", "default")
+        return cls(
+            {unprintable(token): index for index, token in enumerate(tokens) if token not in specials},
+            [(left, right) for left, right in pairs],
+            specials=specials,
+            pretokens={"default": "gpt2", "gpt-2": "gpt2"}.get(
+                name := settings.get("tokenizer.ggml.pre", "gpt2"), name
+            ),
+            partial=True,
+        )
 
     @classmethod
     def load_gpt2(

@@ -16,6 +16,7 @@ import itertools
 import re
 import sys
 import unicodedata
+from collections.abc import Callable, Mapping
 
 _SPACE = "\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 
@@ -33,7 +34,7 @@ def _classes() -> tuple[str, str]:
 
 @functools.cache
 def gpt2_pattern() -> re.Pattern[str]:
-    """GPT-2's pattern, compiled once."""
+    """GPT-2's pattern, compiled once; the pieces it finds, joined, are the text."""
     letter, number = _classes()
     return re.compile(
         rf"'s|'t|'re|'ve|'m|'ll|'d| ?[{letter}]+| ?[{number}]+| ?[^{_SPACE}{letter}{number}]+"
@@ -41,6 +42,19 @@ def gpt2_pattern() -> re.Pattern[str]:
     )
 
 
-def split_pretokens(text: str) -> list[str]:
-    """The pieces of a text; joined, they are the text."""
-    return gpt2_pattern().findall(text)
+@functools.cache
+def _digit_pattern() -> re.Pattern[str]:
+    return re.compile(f"([{_classes()[1]}])")
+
+
+def split_digits(text: str) -> list[str]:
+    """The pieces of a text as SmolLM cuts it: every digit alone first, then GPT-2's pattern on what is between."""
+    between = _digit_pattern().split(text)  # odd places are digits
+    return [piece for part in between for piece in gpt2_pattern().findall(part)]
+
+
+PRETOKENS: Mapping[str, Callable[[str], list[str]]] = {
+    "gpt2": lambda text: gpt2_pattern().findall(text),
+    "smollm": split_digits,
+}
+"""Ways to cut text before merging, by the name that GGUF files call them."""

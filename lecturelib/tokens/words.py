@@ -5,16 +5,16 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from lecturelib.data.sets.wording import WORD
 from lecturelib.tokens.vocabulary import SPECIALS, Vocabulary
 
-_WORD = re.compile(r"\w+(?:['’]\w+)*|[^\w\s]")
 _NO_SPACE_BEFORE = re.compile(r" ([.,;:!?%)\]}·;»”’])")
 _NO_SPACE_AFTER = re.compile(r"([(\[{«“‘]) ")
 
 
 def split_words(text: str) -> list[str]:
     """Words and single punctuation marks: "Don't stop, Ann!" -> ["Don't", "stop", ",", "Ann", "!"]."""
-    return _WORD.findall(text)
+    return WORD.findall(text)
 
 
 class WordTokenizer:

@@ -1,16 +1,26 @@
 """One training loop for every model of the course."""
 
+from lecturelib.training.average import WeightAverage
 from lecturelib.training.checkpoint import CheckpointError, load_weights
 from lecturelib.training.config import TrainConfig
 from lecturelib.training.devices import choose_device, to_device
 from lecturelib.training.history import History, read_history
 from lecturelib.training.loop import NonFiniteError, train
-from lecturelib.training.losses import class_loss, masked_loss, next_token_loss, target_loss
+from lecturelib.training.losses import (
+    caption_loss,
+    class_loss,
+    masked_loss,
+    next_token_loss,
+    reinforce_loss,
+    target_loss,
+)
+from lecturelib.training.optimizers import LAMB, RAdam, adamw, decay_groups, rectification
 from lecturelib.training.runs import Run, find_run, read_run, save_run, shipped_run
 from lecturelib.training.schedules import Constant, Cosine, Linear, Noam
 from lecturelib.training.stream import seed_everything
 
 __all__ = [
+    "LAMB",
     "CheckpointError",
     "Constant",
     "Cosine",
@@ -18,16 +28,23 @@ __all__ = [
     "Linear",
     "Noam",
     "NonFiniteError",
+    "RAdam",
     "Run",
     "TrainConfig",
+    "WeightAverage",
+    "adamw",
+    "caption_loss",
     "choose_device",
     "class_loss",
+    "decay_groups",
     "find_run",
     "load_weights",
     "masked_loss",
     "next_token_loss",
     "read_history",
     "read_run",
+    "rectification",
+    "reinforce_loss",
     "save_run",
     "seed_everything",
     "shipped_run",

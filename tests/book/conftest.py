@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from functools import partial
+from functools import cache, partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -13,6 +13,8 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
+from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Locator, Page
 
 from lecturelib.figures import Explorer
@@ -20,6 +22,26 @@ from lecturelib.figures import Explorer
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 120_000  # milliseconds until a page that does not answer is broken, and not merely on a busy machine
 PHONE = {"has_touch": True, "is_mobile": True, "viewport": {"width": 390, "height": 800}}
+
+
+def toc_pages() -> list[str]:
+    """Every page of the table of contents, in order."""
+    toc = yaml.safe_load((ROOT / "book" / "_toc.yml").read_text(encoding="utf-8"))
+    chapters = [chapter for part in toc["parts"] for chapter in part["chapters"]]
+    with_sections = [[chapter, *chapter.get("sections", [])] for chapter in chapters]
+    return [toc["root"], *(page["file"] for pages in with_sections for page in pages)]
+
+
+PAGES = toc_pages()
+CHAPTERS = [name for name in PAGES if (ROOT / "book" / f"{name}.ipynb").exists()]
+ALL_PAGES = [*PAGES, "search"]  # the search page has no source of ours, but readers see it
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `any_page` or `chapter_page` runs for each."""
+    for name, pages in (("any_page", ALL_PAGES), ("chapter_page", CHAPTERS)):
+        if name in metafunc.fixturenames:
+            metafunc.parametrize(name, pages)
 
 
 def load(path: Path) -> ModuleType:
@@ -31,6 +53,12 @@ def load(path: Path) -> ModuleType:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def all_pages() -> list[str]:
+    """Every page of the site."""
+    return ALL_PAGES
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +88,8 @@ def notebook_rules() -> ModuleType:
 @pytest.fixture(scope="session")
 def suite_command() -> Callable[[str], list[str]]:
     """The command that `make test` runs for a suite, by the suite's name."""
-    commands = {suite.name: suite.command for suite in load(ROOT / "tests" / "run_all.py").suites()}
+    script = load(ROOT / "tests" / "run_all.py")
+    commands = {suite.name: suite.command for suite in (*script.wide_suites(), *script.narrow_suites())}
     return lambda name: list(commands[name])
 
 
@@ -93,6 +122,17 @@ def site(
     result = run_command(command, ROOT)
     assert result.returncode == 0, result.stdout + result.stderr
     return out / "_build" / "html"
+
+
+@pytest.fixture(scope="session")
+def soup(site: Path) -> Callable[[str], BeautifulSoup]:
+    """A page's HTML as built."""
+
+    @cache
+    def read(name: str) -> BeautifulSoup:
+        return BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
+
+    return read
 
 
 class QuietHandler(SimpleHTTPRequestHandler):

@@ -122,6 +122,18 @@ def test_softmax_explorer_temperature_follows_the_keyboard_and_the_mouse(open_pa
     assert_shows(page, explorer.weights(64, "1/√d", 0.1))
 
 
+def test_softmax_explorer_walks_through_the_widths_by_itself(open_page):
+    explorer = SoftmaxExplorer(widths=(1, 4, 64), seed=3)
+    page = open_page(explorer)
+    page.get_by_role("slider", name="Width d").focus()
+    page.keyboard.press("Home")
+    assert_shows(page, explorer.weights(1, "none"))
+    page.get_by_role("button", name="Play: Width d").click()
+    page.get_by_role("button", name="Stop: Width d").wait_for()
+    page.get_by_role("button", name="Play: Width d").wait_for()  # it stops by itself at the last width
+    assert_shows(page, explorer.weights(64, "none"))
+
+
 def test_softmax_explorer_works_by_touch(open_on_phone, tap):
     explorer = SoftmaxExplorer(seed=3)
     page = open_on_phone(explorer)

@@ -28,7 +28,7 @@ def examples():
     for name, (source, target, links) in WORDS.items():
         ids = torch.arange(len(source))[None], torch.tensor([len(source)]), torch.arange(len(target))[None]
         with torch.no_grad():
-            weights = {key: model(*ids, need_weights=True)[1][0] for key, model in models.items()}
+            weights = {key: model.aligned(*ids)[1][0] for key, model in models.items()}
         made.append(AlignmentExample(source, target, weights, links, name))
     return made
 

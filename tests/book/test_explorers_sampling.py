@@ -73,6 +73,7 @@ def test_sampling_explorer_works_by_keyboard_alone(open_page):
     page.keyboard.press("ArrowLeft")
     assert page.get_by_role("slider", name="Temperature τ").get_attribute("aria-valuetext") == "τ = 0.9"
     assert_shows(page, explorer, "the\n", 0.9, None, 1.0)
+    page.keyboard.press("Tab")  # the button that plays the temperatures
     page.keyboard.press("Tab")
     page.keyboard.press("Home")
     assert_shows(page, explorer, "the\n", 0.9, 1, 1.0)

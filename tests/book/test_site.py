@@ -1,37 +1,34 @@
-"""Every page of the built site in a real browser: nothing foreign, nothing broken, readable by all, on any screen."""
+"""Every page of the built site in a real browser: nothing foreign, nothing broken, readable by all, on any screen.
 
+A page is visited three times, on a laptop, on a phone and from a folder, and asked all questions there are.
+"""
+
+import gzip
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-import yaml
 from bs4 import BeautifulSoup
 from playwright.sync_api import Browser, Page
 
-BOOK = Path(__file__).resolve().parents[2] / "book"
 PATIENCE = 120_000  # milliseconds until a page that does not answer is broken, and not merely on a busy machine
 AXE = (files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8")
-THEME_OWNED = {  # axe rule -> why it is the theme's to mend
-    "region": "the name of the book above the sidebar stands outside every landmark",
+LARGEST_VISIT = {"as it is": 3_500_000, "compressed": 1_500_000}  # bytes of a first visit to a page
+PACKED = (".woff", ".woff2", ".png", ".jpg")  # compressing these again gains nothing
+
+FOUND = {  # what readers look for, and the label of the section that must be among the first two hits
+    "window attention": "sw-windows",
+    "RoPE": "ps-rotary",
+    "KV cache": "lm-cache",
+    "logits": "lm-shift",
 }
 
 # Text outside code that still looks like TeX was never rendered.
 RAW_MATHS = re.compile(r"\$[^$\n]{1,80}\$|\\\(|\\\[|\\begin\{")
-
-
-def toc_pages() -> list[str]:
-    toc = yaml.safe_load((BOOK / "_toc.yml").read_text(encoding="utf-8"))
-    chapters = [chapter["file"] for part in toc["parts"] for chapter in part["chapters"]]
-    return [toc["root"], *chapters]
-
-
-PAGES = toc_pages()
-ALL_PAGES = [*PAGES, "search"]  # the search page has no source of ours, but readers see it
 
 
 @dataclass
@@ -42,6 +39,7 @@ class Visit:
     foreign: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
     console: list[str] = field(default_factory=list)
+    loaded: list[str] = field(default_factory=list)  # paths within the site
 
 
 def wait_until_still(page: Page) -> None:
@@ -54,7 +52,6 @@ def wait_until_still(page: Page) -> None:
 
 
 Visitor = Callable[..., Visit]
-Souper = Callable[[str], BeautifulSoup]
 
 
 @pytest.fixture
@@ -76,6 +73,7 @@ def visit(browser: Browser, addresses: dict[str, str]) -> Iterator[Visitor]:
                 visit.foreign.append(url)
 
         visit.page.on("request", lambda request: note(request.url))
+        visit.page.on("requestfinished", lambda request: visit.loaded.append(unquote(urlsplit(request.url).path)))
         visit.page.on("requestfailed", lambda request: visit.failed.append(request.url))
         visit.page.on("response", lambda r: visit.failed.append(r.url) if r.status >= 400 else None)
         visit.page.on("pageerror", lambda error: visit.console.append(f"error: {error}"))
@@ -89,22 +87,27 @@ def visit(browser: Browser, addresses: dict[str, str]) -> Iterator[Visitor]:
         context.close()
 
 
-@pytest.fixture(scope="module")
-def soup(site: Path) -> Souper:
-    """A page's HTML as built."""
-    return lambda name: BeautifulSoup((site / f"{name}.html").read_text(encoding="utf-8"), "html.parser")
-
-
-@pytest.mark.parametrize("transport", ["http", "file"])
-@pytest.mark.parametrize("name", ALL_PAGES)
-def test_page_loads_clean_with_all_maths(name: str, transport: str, visit: Visitor, soup: Souper) -> None:
-    seen = visit(f"{name}.html", transport)
+def assert_clean(seen: Visit) -> None:
+    """The page fetched nothing foreign, missed nothing and complained about nothing."""
     assert seen.foreign == []
     assert seen.failed == []
     assert seen.console == []
-    assert seen.page.locator("mjx-merror").count() == 0
-    assert seen.page.locator("article mjx-container").count() >= len(soup(name).select("article .math"))
-    text = seen.page.evaluate(
+
+
+def violations(page: Page) -> dict[str, list[str]]:
+    """What axe finds, of any level."""
+    page.evaluate(AXE)
+    result = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    return {found["id"]: [node["html"][:200] for node in found["nodes"][:3]] for found in result["violations"]}
+
+
+def assert_maths_is_typeset(page: Page, source: BeautifulSoup) -> None:
+    """Every formula is drawn, and MathJax is there for formulas only."""
+    formulas = len(source.select("article .math"))
+    assert page.locator("mjx-merror").count() == 0
+    assert page.locator("article mjx-container").count() >= formulas
+    assert page.locator("script[src*=mathjax]").count() == (formulas > 0)
+    text = page.evaluate(
         """() => {
             const article = (document.querySelector("article") ?? document.querySelector("main")).cloneNode(true);
             article.querySelectorAll("pre, code, script, style, mjx-container").forEach((element) => element.remove());
@@ -114,24 +117,8 @@ def test_page_loads_clean_with_all_maths(name: str, transport: str, visit: Visit
     assert RAW_MATHS.findall(text) == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ALL_PAGES)
-def test_page_is_accessible(name: str, scheme: str, visit: Visitor) -> None:
-    page = visit(f"{name}.html", scheme=scheme).page
-    assert page.evaluate("document.documentElement.dataset.theme") == scheme
-    page.evaluate(AXE)
-    result = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
-    found = {
-        violation["id"]: [node["html"][:200] for node in violation["nodes"][:3]]
-        for violation in result["violations"]
-        if violation["id"] not in THEME_OWNED
-    }
-    assert found == {}
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_equations_fit_a_laptop(name: str, visit: Visitor) -> None:
-    page = visit(f"{name}.html", width=1280).page
+def assert_nothing_scrolls_sideways_on_a_laptop(page: Page) -> None:
+    """Equations fit at 1280 pixels, code at 1366."""
     too_wide = page.evaluate(
         """() => [...document.querySelectorAll("div.math")]
             .filter((equation) => {
@@ -141,36 +128,74 @@ def test_equations_fit_a_laptop(name: str, visit: Visitor) -> None:
             .map((equation) => equation.id)"""
     )
     assert too_wide == [], "break these into lines; a reader should not have to scroll an equation sideways"
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_code_fits_a_laptop(name: str, visit: Visitor) -> None:
-    page = visit(f"{name}.html", width=1366).page
+    page.set_viewport_size({"width": 1366, "height": 844})
     page.evaluate("document.querySelectorAll('article details').forEach((hidden) => { hidden.open = true; })")
     too_wide = page.evaluate(
-        """() => [...document.querySelectorAll("article pre")]
+        """() => [...document.querySelectorAll("article .highlight pre")]
             .filter((code) => code.scrollWidth > code.clientWidth + 1)
             .map((code) => code.textContent.slice(0, 80))"""
     )
     assert too_wide == [], "a reader should not have to scroll code sideways"
 
 
-@pytest.mark.parametrize("name", ALL_PAGES)
-def test_page_fits_a_phone(name: str, visit: Visitor) -> None:
-    seen = visit(f"{name}.html", scheme="dark", width=390)
-    assert seen.console == []
+def assert_light(seen: Visit, site: Path) -> None:
+    """A first visit stays small, and no page but the search loads the index."""
+    sizes = {"as it is": 0, "compressed": 0}
+    for path in seen.loaded:
+        content = (site / path.lstrip("/")).read_bytes()
+        sizes["as it is"] += len(content)
+        sizes["compressed"] += len(content if path.endswith(PACKED) else gzip.compress(content, 6))
+    assert all(size <= LARGEST_VISIT[kind] for kind, size in sizes.items()), (sizes, sorted(seen.loaded))
+    heavy = [path for path in seen.loaded if "fontawesome.js" in path or "searchindex" in path]
+    assert heavy == [] or "search.html" in seen.page.url
+
+
+def test_page_on_a_laptop(any_page: str, visit: Visitor, soup: Callable[[str], BeautifulSoup], site: Path) -> None:
+    seen = visit(f"{any_page}.html")
+    assert_clean(seen)
+    assert_light(seen, site)
+    assert_maths_is_typeset(seen.page, soup(any_page))
+    for scheme in ("light", "dark"):
+        seen.page.emulate_media(color_scheme=scheme)
+        seen.page.wait_for_function(f"document.documentElement.dataset.theme === '{scheme}'")
+        wait_until_still(seen.page)
+        assert violations(seen.page) == {}, scheme
+    assert_nothing_scrolls_sideways_on_a_laptop(seen.page)
+
+
+def test_page_on_paper_is_black_on_white_in_the_dark_too(visit: Visitor) -> None:
+    page = visit("08_attention_layer.html", scheme="dark").page
+    page.emulate_media(media="print", color_scheme="dark")
+    wait_until_still(page)
+    dark_papers = page.evaluate(
+        """() => {
+            const light = (colour) => {
+                const [r, g, b, a = 1] = colour.match(/[\\d.]+/g).map(Number);
+                return a < 0.5 || r + g + b > 600;
+            };
+            return [document.body, ...document.querySelectorAll("article, article *")]
+                .filter((element) => !element.closest("svg, button") && element.getClientRects().length)
+                .filter((element) => !light(getComputedStyle(element).backgroundColor))
+                .map((element) => element.outerHTML.slice(0, 100)).slice(0, 5);
+        }"""
+    )
+    assert dark_papers == []
+    for what in ("h1", "h2", "section > p", ".highlight pre", "figcaption p", ".admonition p"):
+        ink = page.evaluate(f"getComputedStyle(document.querySelector('article {what}')).color")
+        assert max(map(int, re.findall(r"\d+", ink)[:3])) <= 0x40, what
+
+
+def test_page_on_a_phone(any_page: str, visit: Visitor) -> None:
+    seen = visit(f"{any_page}.html", scheme="dark", width=390)
+    assert_clean(seen)
+    assert seen.page.evaluate("document.documentElement.dataset.theme") == "dark"
     too_wide = seen.page.evaluate(
-        """() => document.documentElement.scrollWidth <= 392 ? [] :
+        """() => document.documentElement.scrollWidth <= 390 ? [] :
             [...document.querySelectorAll("article *")].filter((e) => e.getBoundingClientRect().right > 391)
             .slice(0, 5).map((e) => e.outerHTML.slice(0, 120))"""
     )
-    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 392, too_wide
-
-
-@pytest.mark.parametrize("name", [name for name in PAGES if (BOOK / f"{name}.ipynb").exists()])
-def test_text_in_figures_is_readable_on_a_phone(name: str, visit: Visitor) -> None:
-    page = visit(f"{name}.html", width=390).page
-    small = page.evaluate(
+    assert seen.page.evaluate("document.documentElement.scrollWidth") <= 390, too_wide
+    small = seen.page.evaluate(
         """() => [...document.querySelectorAll("figure.course-figure svg")]
             .filter((svg) => svg.getClientRects().length)
             .flatMap((svg) => [...svg.querySelectorAll("text, tspan")].map((text) =>
@@ -180,66 +205,10 @@ def test_text_in_figures_is_readable_on_a_phone(name: str, visit: Visitor) -> No
     assert small == []
 
 
-@pytest.mark.parametrize("name", ALL_PAGES)
-def test_page_introduces_itself(name: str, site: Path, soup: Souper) -> None:
-    page = soup(name)
-    assert page.title is not None
-    assert page.title.get_text(strip=True)
-    description = page.find("meta", attrs={"name": "description"})
-    assert description is not None
-    assert 40 <= len(str(description["content"])) <= 200
-    icons = [str(link["href"]) for link in page.select("link[rel~=icon]")]
-    assert {Path(icon).suffix for icon in icons} == {".svg", ".png"}
-    assert all(((site / name).parent / icon).is_file() for icon in icons)
-    assert page.html is not None
-    assert page.html["lang"] == "en"
-    assert len(page.select("article h1")) == (name != "search")
-
-
-def test_titles_and_descriptions_differ(soup: Souper) -> None:
-    for what in ("title", "meta[name=description]"):
-        values = [str(soup(name).select_one(what)) for name in ALL_PAGES]
-        assert len(set(values)) == len(values)
-
-
-@pytest.mark.parametrize("name", ALL_PAGES)
-def test_page_has_alt_text_that_is_a_sentence(name: str, soup: Souper) -> None:
-    page = soup(name)
-    assert [str(image)[:100] for image in page.select("img") if not str(image.get("alt", "")).strip()] == []
-    figures = [str(image.get("alt", "")) for image in page.select("article img")]
-    figures += [str(image.get("aria-label", "")) for image in page.select("article svg[role=img]")]
-    assert [alt for alt in figures if len(alt.split()) < 4 or alt.rstrip()[-1:] not in {".", "!", "?"}] == []
-
-
-@cache
-def anchors(page: Path) -> set[str]:
-    """Every id on a page."""
-    return set(re.findall(r'\bid="([^"]+)"', page.read_text(encoding="utf-8")))
-
-
-@pytest.mark.parametrize("name", ALL_PAGES)
-def test_page_has_no_dead_local_link(name: str, site: Path, soup: Souper) -> None:
-    dead = []
-    for link in soup(name).select("a[href]"):
-        address = urlsplit(str(link["href"]))
-        if address.scheme or address.netloc:
-            continue
-        here = site / f"{name}.html"
-        target = (here.parent / unquote(address.path)).resolve() if address.path else here
-        aimed = unquote(address.fragment) if target.suffix == ".html" else ""
-        if not target.is_file() or (aimed and aimed not in anchors(target)):
-            dead.append(link["href"])
-    assert dead == []
-
-
-@pytest.mark.parametrize("name", [name for name in PAGES if (BOOK / f"{name}.ipynb").exists()])
-def test_chapter_launches_from_the_one_address(name: str, soup: Souper, site: Path) -> None:
-    config = yaml.safe_load((BOOK.parent / "_config.yml").read_text(encoding="utf-8"))
-    repository = config["repository"]["url"].removeprefix("https://github.com/")
-    colab = f"{config['launch_buttons']['colab_url']}/github/{repository}/blob/{config['repository']['branch']}"
-    row = [str(link["href"]) for link in soup(name).select("p.launch a")]
-    assert row[0] == f"{colab}/book/{name}.ipynb"
-    assert (site / row[1]).read_bytes() == (BOOK / f"{name}.ipynb").read_bytes()
+def test_page_from_a_folder(any_page: str, visit: Visitor, soup: Callable[[str], BeautifulSoup]) -> None:
+    seen = visit(f"{any_page}.html", "file")
+    assert_clean(seen)
+    assert seen.page.locator("article mjx-container").count() >= len(soup(any_page).select("article .math"))
 
 
 @pytest.mark.parametrize("transport", ["http", "file"])
@@ -253,6 +222,20 @@ def test_search_finds_a_phrase(transport: str, visit: Visitor) -> None:
     seen.page.locator("#search-results li a[href^='notation.html']").first.wait_for()  # they come one after another
     assert seen.console == []
     assert seen.foreign == []
+
+
+def test_search_finds_the_section_that_introduces_a_word(visit: Visitor, soup: Callable[[str], BeautifulSoup]) -> None:
+    page = visit("search.html").page
+    for query, label in FOUND.items():
+        page.goto(f"{page.url.partition('?')[0]}?q={query}")
+        page.locator("#search-results li").nth(1).wait_for()
+        hits = [str(link.get_attribute("href")) for link in page.locator("#search-results li > a").all()[:2]]
+        aimed = [urlsplit(hit) for hit in hits]
+        sections = [soup(Path(hit.path).stem).find(id=unquote(hit.fragment)) for hit in aimed if hit.path[:1].isdigit()]
+        assert any(section and (section["id"] == label or section.find(id=label)) for section in sections), (
+            query,
+            hits,
+        )
 
 
 def test_front_page_shows_where_to_begin_and_an_explorer_at_once(visit: Visitor) -> None:

@@ -74,6 +74,8 @@ def _wrong(value):
         return 2 * value + 1
     if isinstance(value, list | tuple):
         return type(value)(map(_wrong, value))
+    if isinstance(value, dict):
+        return {{key: _wrong(entry) for key, entry in value.items()}}
     return value
 
 if isinstance(_right_{name}, type):
@@ -100,6 +102,22 @@ def test_a_broken_function_costs_the_tests_that_call_it_and_no_others(
             assert lost, name
             for test in lost:
                 assert name in called[test], f"a broken {name} costs {test}"
+
+
+@each_set
+def test_an_upstream_reference_answers_no_test(paths: Paths) -> None:
+    """A broken name is the reference's where later work needs it: handing its answers on must earn nothing."""
+    rubric, solution = rubric_of(paths), definitions(paths.solution)
+    for needed in {name for test in rubric.tests for name in test.needs}:
+        tests = [test for test in rubric.tests if needed in test.needs]
+        exercises = tuple({rubric.owner_of(needed) or "", *(test.exercise for test in tests)})
+        names = {name for exercise in exercises for name in rubric.exercises[exercise].defines} - {needed}
+        oracle = "".join(
+            f"def {name}(*args, **kwargs):\n    return {needed}(*args, **kwargs)\n" for name in sorted(names)
+        )
+        broken = f"def {needed}(*args, **kwargs):\n    raise ValueError('broken')\n"
+        results = run(rubric, LocalSubmission(namespace_of(solution, broken, oracle)), seed=3, exercises=exercises)
+        assert [r.name for r in results if r.passed] == [], needed
 
 
 @each_set

@@ -12,7 +12,7 @@ import pytest
 from lecturelib.grading import LocalSubmission, Rubric, load_rubric, run
 from lecturelib.grading.check.checker import Checker
 from lecturelib.grading.check.packing import pack_rubric, unpack_rubric
-from lecturelib.grading.release.notebooks import Paths, drift, load_notebook, sets_in, strays
+from lecturelib.grading.release.notebooks import Paths, drift, sets_in, strays
 from lecturelib.grading.rubric.answers import Answer, definitions, load_answers, namespace_of
 from lecturelib.grading.rubric.results import TestResult
 
@@ -69,12 +69,6 @@ def test_set_solution_scores_full(paths: Paths, seed: int) -> None:
     results = grade(paths, seed, solution_of(paths))
     assert [(r.name, r.outcome, r.message) for r in results if not r.passed] == []
     assert sum(r.earned for r in results) == rubric_of(paths).points > 0
-
-
-@each_set
-def test_set_solution_runs_as_a_notebook(paths: Paths) -> None:
-    sources = [cell.source for cell in load_notebook(paths.solution).cells if cell.cell_type == "code"]
-    namespace_of(*[source.replace('scale = "default"', 'scale = "smoke"') for source in sources])
 
 
 @pytest.mark.parametrize(("paths", "answer"), answers("right"))

@@ -16,6 +16,7 @@ from lecturelib.grading.check.inline import inline_html
 from lecturelib.grading.check.packing import pack_rubric, unpack
 from lecturelib.grading.rubric.results import Picture
 from lecturelib.grading.rubric.rubric import rubric_from_source
+from lecturelib.grading.sandbox.worker.packages import not_there
 from lecturelib.grading.sandbox.worker.stand_in import NOT_THERE
 
 ROOT = Path(__file__).parents[2]
@@ -158,7 +159,14 @@ def test_check_names_the_mistake_and_draws_it() -> None:
     page = report._repr_html_()
     assert "<em>square</em>" in page
     assert 'role="img"' in page
-    assert "of the 12 values shown differ, the first in row 0, column 0" in page
+    assert "of the 12 values shown differ visibly, the first in row 0, column 0" in page
+
+
+def test_check_says_what_is_asked_where_it_does_not_know_the_mistake() -> None:
+    report = load_checks(BLOB, namespace(RIGHT.replace("x + x", "x + 7")))("double")
+    assert "Hint" not in repr(report)
+    assert "What is asked: Twice." in repr(report)
+    assert "<strong>What is asked.</strong>" in report._repr_html_()
 
 
 def test_check_says_which_earlier_function_a_check_waits_for() -> None:
@@ -331,3 +339,11 @@ def test_bundle_holds_exercises_and_nothing_else(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         assert archive.namelist() == ["exercises/README.txt", "exercises/16_swin.ipynb"]
         assert "BEGIN SOLUTION" not in archive.read("exercises/16_swin.ipynb").decode()
+
+
+def test_check_says_of_a_package_what_the_grader_says() -> None:
+    source = RIGHT.replace("return x + x", "return yaml.safe_load('[]') or x + x") + "\nimport yaml\n"
+    assert not_there("yaml") in repr(load_checks(BLOB, namespace(source))("double"))
+    assert load_checks(BLOB, namespace(RIGHT + "\nimport yaml\n"))(
+        "double"
+    ).passed  # what does not use it is not held up

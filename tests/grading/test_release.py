@@ -9,7 +9,7 @@ import pytest
 from lecturelib.cli import main
 from lecturelib.grading.check.packing import unpack
 from lecturelib.grading.notebook import parse_notebook
-from lecturelib.grading.release.notebooks import Paths, drift, release, repository_url, strip_solutions
+from lecturelib.grading.release.notebooks import Paths, drift, release, strip_solutions
 
 RUBRIC = """
 from lecturelib.grading import Rubric, assert_close
@@ -85,7 +85,16 @@ def test_written_exercise_keeps_its_model_answer_and_its_items(tmp_path: Path) -
 def test_release_writes_stubs_badges_and_checks(tmp_path: Path) -> None:
     cells = cells_of(release(course(tmp_path)))
     assert list(cells) == [
-        *("title", "install", "parameters", "lecturelib-checks", "double-spec", "double-answer", "double-example"),
+        *(
+            "title",
+            "install",
+            "parameters",
+            "may-import",
+            "lecturelib-checks",
+            "double-spec",
+            "double-answer",
+            "double-example",
+        ),
         *("check-double", "end", "check-all"),
     ]
     assert "return 2 * x" not in cells["double-answer"].source
@@ -189,14 +198,6 @@ def test_release_without_rubric_config_or_solutions_says_which(
     paths.rubric.unlink()
     assert main(["release", "--root", str(tmp_path)]) == 2
     assert "has no rubric" in capsys.readouterr().err
-
-
-def test_repository_url_is_read_from_the_one_place(tmp_path: Path) -> None:
-    course(tmp_path)
-    assert repository_url(tmp_path) == "https://example.org/me/mine"
-    (tmp_path / "_config.yml").write_text("title: T\nhtml:\n  url: https://example.org\n")
-    with pytest.raises(ValueError, match="no repository url"):
-        repository_url(tmp_path)
 
 
 def test_stub_names_the_method_it_stands_in(tmp_path: Path) -> None:

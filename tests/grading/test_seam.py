@@ -13,7 +13,7 @@ from lecturelib.grading.rubric.results import SubmissionResult
 from lecturelib.grading.rubric.rubric import Rubric
 from lecturelib.grading.rubric.runner import run
 from lecturelib.grading.rubric.submission import LocalSubmission, MissingName, StudentError
-from lecturelib.grading.sandbox.worker.calls import Opaque, plain
+from lecturelib.grading.sandbox.worker.calls import Opaque, plain, seed_torch
 
 
 def student(source: str) -> LocalSubmission:
@@ -79,6 +79,24 @@ def test_call_sees_torch_as_it_was_imported_and_leaves_it_as_the_student_set_it(
         torch.set_default_dtype(torch.float32)
     assert_close(got.value, 2 * ours(x).detach())
     assert_close(got.parameters["bias"], torch.full((3,), 10.0))
+
+
+def test_call_runs_on_one_thread_and_gives_the_threads_back() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        submission = LocalSubmission({"threads": torch.get_num_threads})
+        assert submission.threads() == 1
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_seed_torch_draws_what_manual_seed_draws() -> None:
+    torch.manual_seed(7)
+    want = torch.randn(5)
+    seed_torch(7)
+    assert torch.equal(torch.randn(5), want)
 
 
 def test_generator_gives_as_many_items_as_asked() -> None:

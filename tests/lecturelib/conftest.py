@@ -4,7 +4,6 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-import setuptools  # noqa: F401  (first: torch's compiler imports it late, and it refuses to follow a distutils of the standard library)
 import torch
 
 
@@ -33,4 +32,4 @@ TORCHVISION = prepare_torchvision()
 @pytest.fixture(autouse=True)
 def _seed() -> None:
     """Every test of the package draws the same numbers, whichever ran before it."""
-    torch.manual_seed(0)
+    torch.default_generator.manual_seed(0)  # torch.manual_seed files a stack trace for every device that is missing

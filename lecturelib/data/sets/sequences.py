@@ -1,4 +1,4 @@
-"""Sequence problems that isolate one ability: to remember over a gap, to copy, to look up.
+"""Sequence problems that isolate one ability: to remember over a gap, and to copy.
 
 Each call makes one batch and is a function of its arguments, so `lambda step: copying(32, length=10, seed=step)` is a
 stream of batches that training can resume anywhere. Test with seeds that training never reaches, negative ones say.
@@ -58,28 +58,6 @@ def copying(
     inputs = np.concatenate([symbols, blanks], axis=1)  # (B, T)
     targets = np.concatenate([silence, answer], axis=1)  # (B, T)
     return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), num_symbols + 1)
-
-
-def looking_up(
-    batch_size: int, *, num_pairs: int, num_keys: int = 16, num_values: int = 16, seed: int = 0
-) -> SequenceBatch:
-    """Read key, value, key, value, …, then one of the keys again, and say its value: associative recall.
-
-    Keys do not repeat. Ids: the keys, then the values. T = 2 num_pairs + 1.
-    """
-    _check(1, batch_size=batch_size, num_pairs=num_pairs, num_values=num_values)
-    if num_keys < num_pairs:
-        raise ValueError(f"num_pairs={num_pairs} different keys cannot be drawn from num_keys={num_keys}")
-    draw = _generator("looking up", seed)
-    keys = draw.random((batch_size, num_keys)).argsort(axis=1)[:, :num_pairs]  # (B, num_pairs), none twice
-    values = draw.integers(num_keys, num_keys + num_values, (batch_size, num_pairs))
-    asked = draw.integers(0, num_pairs, batch_size)
-    rows = np.arange(batch_size)
-    inputs = np.empty((batch_size, 2 * num_pairs + 1), dtype=np.int64)
-    inputs[:, 0:-1:2], inputs[:, 1::2], inputs[:, -1] = keys, values, keys[rows, asked]
-    targets = np.full_like(inputs, IGNORE)
-    targets[:, -1] = values[rows, asked]
-    return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), num_keys + num_values)
 
 
 def _generator(task: str, seed: int) -> np.random.Generator:

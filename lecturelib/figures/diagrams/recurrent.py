@@ -97,7 +97,7 @@ def rnn_diagram(layer: Recurrent | None = None) -> Diagram:
 
 
 def bidirectional_diagram(layer: Recurrent | None = None) -> Diagram:
-    """Both directions of a recurrent layer: each input feeds both, and both feed each output."""
+    """Both directions of a recurrent layer: each input feeds both, and h_t is both states side by side."""
     layer = layer or Recurrent(RNN, 5, 7, bidirectional=True)
     check_directions(layer, 2)
     shapes, step = run(layer)
@@ -113,7 +113,7 @@ def bidirectional_diagram(layer: Recurrent | None = None) -> Diagram:
                 top = node(canvas, axis, y + 17, f"x_{t}", width=72)
                 forward = node(canvas, axis - half, y + 92, "→", "state", width=34, of=cells(layer, 0), copy=copy)
                 back = node(canvas, axis + half, y + 152, "←", "state", width=34, of=cells(layer, 1), copy=copy)
-                out = node(canvas, axis, y + 228, f"y_{t}", width=72)
+                out = node(canvas, axis, y + 228, f"h_{t}", width=72)
                 canvas.wire(top.side("bottom", -half), forward.side("top"))
                 canvas.wire(top.side("bottom", half), back.side("top"))
                 canvas.wire(
@@ -133,13 +133,13 @@ def bidirectional_diagram(layer: Recurrent | None = None) -> Diagram:
             middle = x + 2 * pitch
             canvas.text(middle, y + 288, "→ the forward cell, reading from the start")
             canvas.text(middle, y + 306, "← the backward cell, reading from the end")
-            canvas.text(middle, y + 324, "y_t: both states, side by side")
+            canvas.text(middle, y + 324, "h_t: both states, side by side")
 
         return Free(4 * pitch, 330, pen)
 
     alt = f"""A bidirectional recurrent layer: each input x_t goes to a forward cell and to a backward cell. The forward
-    cells hand their state to the right, the backward cells to the left, and the output y_t, {step["y"]}, is both
-    states of step t side by side."""
+    cells hand their state to the right, the backward cells to the left, and h_t, {step["y"]}, is both states of step t
+    side by side."""
     return Diagram(alt, describe, {"": layer}, (shapes,))
 
 
@@ -171,11 +171,11 @@ def bptt_diagram(layer: Recurrent | None = None) -> Diagram:
             canvas.text(last.x - 4 if narrow else loss.x - 10, y + 176, "loss", anchor="end")
             canvas.text(x, y + 208, "solid: states go forwards, and each is kept", anchor="start")
             canvas.text(x, y + 226, "dashed: the gradient comes back, and each step", anchor="start")
-            canvas.text(x, y + 244, "multiplies it by its Jacobian J_t", anchor="start")
+            canvas.text(x, y + 244, "multiplies it by its Jacobian J_t, transposed", anchor="start")
 
         return Free(52 + 3 * pitch, 250, pen)
 
     alt = """Backpropagation through time: four steps of one recurrent network. The states go forwards to the loss L;
     the gradient comes back from L through the last state and every state before it, and step t multiplies it by its
-    Jacobian J_t. The same weights stand at every step."""
+    Jacobian J_t, transposed. The same weights stand at every step."""
     return Diagram(alt, describe, {"": layer}, (shapes,))

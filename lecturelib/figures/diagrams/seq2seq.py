@@ -102,7 +102,7 @@ def bahdanau_diagram(model: Any) -> Diagram:
         note, given = "embedding, bidirectional GRU", step["annotations"]
         encoder = box(92, 336, -14, 60, "encoder, run once", "state", note=note, shape=given, of=once)
         canvas.wire(encoder.side("left"), bridge.side("right"))
-        before = box(0, 56, 146, 38, "s_{i-1}", "state")
+        before = box(0, 56, 146, 38, "s_{t-1}", "state")
         canvas.wire((before.middle[0], bridge.y + 60), before.side("top"))
         score = box(92, 336, 142, 46, "score every h_j", "attention", note="a small tanh network", of=("attention",))
         for j in range(1, 5):
@@ -113,19 +113,19 @@ def bahdanau_diagram(model: Any) -> Diagram:
         canvas.wire(before.side("right"), score.side("left"))
         softmax = box(92, 336, 218, 46, "weights: softmax over j", "attention", shape=step["weights"])
         canvas.wire(score.side("bottom"), softmax.side("top"))
-        summed = box(92, 336, 294, 46, "context c_i: weighted sum", "attention", shape=step["context"])
+        summed = box(92, 336, 294, 46, "context c_t: weighted sum", "attention", shape=step["context"])
         canvas.wire(softmax.side("bottom"), summed.side("top"))
         side = x + 348
         canvas.frame(Rect(x + 92, y + 69, 244, 48))
         canvas.wire((x + 336, y + 93), (side, y + 93), (side, y + 317), summed.side("right"))
-        last = box(16, 84, 294, 46, "y_{i-1}", "embed", shape=step["embedded"], of=("target_embedding",))
-        joined = box(92, 336, 370, 34, "s_{i-1},  y_{i-1},  c_i")
+        last = box(16, 84, 294, 46, "y_{t-1}", "embed", shape=step["embedded"], of=("target_embedding",))
+        joined = box(92, 336, 370, 34, "s_{t-1},  y_{t-1},  c_t")
         canvas.wire(summed.side("bottom"), joined.side("top"))
         canvas.wire(last.side("bottom"), (last.middle[0], y + 378), (joined.x, y + 378))
         canvas.wire((x + 8, before.y + 38), (x + 8, y + 395), (joined.x, y + 395))
         gru = box(92, 208, 434, 46, "GRU step", "state", shape=step["state"], of=("decoder",))
         output = box(220, 336, 434, 46, "maxout layer", "embed", shape=step["logits"], of=("output",))
-        for made, text in ((gru, "s_i"), (output, "next word y_i")):
+        for made, text in ((gru, "s_t"), (output, "next word y_t")):
             canvas.wire((made.middle[0], joined.y + 34), made.side("top"))
             end = canvas.box(Rect(made.x, y + 510, made.w, 34), text)
             canvas.wire(made.side("bottom"), end.side("top"))

@@ -43,5 +43,5 @@ def chain_rule_diagram(words: tuple[str, ...] = ("the", "cat", "sat", "down"), n
 
     forgets = "" if n is None else f" A {n}-gram model keeps only the last {n - 1} words of each row."
     alt = f"""The chain rule as a staircase: the probability of “{" ".join(words)}” is a product of {len(words)}
-    factors, one a row, each the probability of one word given the words before it.{forgets}"""
+    factors, one per row, each the probability of one word given the words before it.{forgets}"""
     return Diagram(alt, describe)

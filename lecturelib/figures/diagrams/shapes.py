@@ -13,6 +13,8 @@ MEANINGS = {
     "B": "batch",
     "T": "length",
     "S": "length of the source",
+    "Ns": "sentences",
+    "Tp": "length of the passage",
     "Tq": "queries",
     "Tk": "keys",
     "D": "width",
@@ -25,7 +27,7 @@ MEANINGS = {
     "P": "pixels of a side",
 }
 SMALLEST = 2  # batch or length of a run that measures
-RUN = ("B", "T", "S", "Tq", "Tk")  # chosen by whoever runs the model, not by the model
+RUN = ("B", "T", "S", "Ns", "Tp", "Tq", "Tk")  # chosen by whoever runs the model, not by the model
 
 
 def matching(model: nn.Module, path: str) -> list[str]:

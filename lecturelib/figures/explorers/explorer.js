@@ -8,8 +8,9 @@ function mount(identity, css, frame, data, render) {
     const shadow = host.attachShadow({ mode: "open" });
     const style = document.createElement("style");
     style.textContent = css;
-    const card = document.createElement("section");
+    const card = document.createElement("div");
     card.className = "card";
+    card.setAttribute("role", "group"); // no landmark: a page may hold several that ask the same question
     card.setAttribute("aria-label", frame.title);
     const part = function (tag, name, text) {
       const node = document.createElement(tag);
@@ -17,7 +18,7 @@ function mount(identity, css, frame, data, render) {
       node.textContent = text;
       return node;
     };
-    const head = part("header", "head", "");
+    const head = part("div", "head", "");
     head.append(part("p", "question", frame.title), part("p", "try", "Try: " + frame.hint));
     const root = part("div", "root", "");
     const live = part("p", "live", "");

@@ -93,7 +93,7 @@ def _draw_maps(
         ax.set_axis_off()
     for index, ax in enumerate(axes[:count]):
         _heat(ax, maps[index], -top if signed else 0.0, top, signed, has_numbers)
-        _name_axis(ax, queries if index % columns == 0 else None, keys)
+        _name_axis(ax, queries if index % columns == 0 else None, keys, side)
         if titles is not None:
             ax.set_title(titles[index])
         if index % columns == 0:
@@ -124,6 +124,8 @@ def line_plot(
         if "x" in log:
             ax.set_xscale("log", base=2)
             _say_ticks(ax.xaxis)
+        elif all(np.issubdtype(np.asarray(line[0]).dtype, np.integer) for line in lines.values()):
+            ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if "y" in log:
             ax.set_yscale("log")
             _say_ticks(ax.yaxis)
@@ -204,10 +206,11 @@ def _legend_columns(names: Iterable[str], width: float) -> int:
     return max(1, int((72 * width - 50) // (0.55 * FONT_SIZE * longest + 40)))
 
 
-def _name_axis(ax: Axes, queries: Sequence[str] | None, keys: Sequence[str] | None) -> None:
+def _name_axis(ax: Axes, queries: Sequence[str] | None, keys: Sequence[str] | None, side: float) -> None:
+    """Name rows and columns, or number the columns as often as a map this wide, in inches, has room for."""
     ax.tick_params(length=0)
     if keys is None:
-        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+        ax.xaxis.set_major_locator(MaxNLocator(nbins=max(2, min(9, int(side / 0.5))), integer=True))
     else:
         ax.set_xticks(range(len(keys)), keys, rotation=45, ha="right", rotation_mode="anchor")
     if queries is None:

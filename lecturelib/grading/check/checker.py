@@ -172,7 +172,7 @@ def _exercise_text(exercise: ExerciseResult) -> str:
         if test.call:
             lines.append(f"    Called: {test.call}")
         if test.hint and test.outcome != "missing":
-            lines.append(f"    Hint: {test.hint}")
+            lines.append(f"    {test.hint_label}: {test.hint}")
         if test.picture:
             lines.append(textwrap.indent(heatmap.text(test.picture), "    "))
     return "\n".join(lines)
@@ -189,7 +189,7 @@ def _exercise_html(exercise: ExerciseResult) -> str:
             if test.call:
                 line += f"<br>Called: <code>{html.escape(test.call)}</code>"
             if test.hint and test.outcome != "missing":
-                line += f'<br><span class="hint"><strong>Hint.</strong> {inline_html(test.hint)}</span>'
+                line += f'<br><span class="hint"><strong>{test.hint_label}.</strong> {inline_html(test.hint)}</span>'
             if test.picture:
                 caption = html.escape(heatmap.alt_text(test.picture))
                 line += f"<figure>{heatmap.svg(test.picture)}<figcaption>{caption}</figcaption></figure>"

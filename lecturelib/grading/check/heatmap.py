@@ -24,7 +24,7 @@ def alt_text(picture: Picture) -> str:
     row, column = min(differ)
     got, want = picture.got[row][column], picture.want[row][column]
     return (
-        f"{len(differ)} of the {total} values shown differ, the first in row {row}, column {column}: "
+        f"{len(differ)} of the {total} values shown differ visibly, the first in row {row}, column {column}: "
         f"yours is {short(got)}, expected {short(want)}."
     )
 

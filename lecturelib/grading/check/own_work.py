@@ -7,47 +7,51 @@ from typing import Any
 
 from lecturelib.grading.rubric.submission import LocalSubmission
 from lecturelib.grading.sandbox.worker.calls import Call, Raised, Reply
+from lecturelib.grading.sandbox.worker.packages import may_import, not_there
 from lecturelib.grading.sandbox.worker.stand_in import NOT_THERE
 
 
 class OwnWork(LocalSubmission):
-    """Calls into a student's kernel, with the answer that the grader gives to a call of lecturelib from there."""
+    """Calls into a student's kernel, with the answer that the grader gives to a call of what is not there."""
 
     def perform(self, call: Call) -> Reply:
-        if uses_lecturelib(self._namespace, call.name):
-            return Reply(raised=Raised(types=("ImportError", "Exception", "BaseException"), message=NOT_THERE))
+        if package := foreign_package(self._namespace, call.name):
+            message = NOT_THERE if package == "lecturelib" else not_there(package)
+            return Reply(raised=Raised(types=("ImportError", "Exception", "BaseException"), message=message))
         return super().perform(call)
 
 
-def uses_lecturelib(namespace: MutableMapping[str, Any], name: str) -> bool:
-    """Whether a function or class, or one of the notebook that it calls, names something of lecturelib."""
+def foreign_package(namespace: MutableMapping[str, Any], name: str) -> str:
+    """The package of which a function or class, or one of the notebook that it calls, names something; "" if none."""
     waiting, seen = [name], set()
     while waiting:
         name = waiting.pop()
         if name in seen or name not in namespace:
             continue
         seen.add(name)
-        if _is_lecturelibs(namespace[name]):
-            return True
+        if package := _foreign(_packages(namespace[name])):
+            return package
         for code in _codes(namespace[name]):
             for instruction in dis.get_instructions(code):
                 if instruction.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
                     waiting.append(instruction.argval)
-                elif instruction.opname == "IMPORT_NAME" and _is_within(instruction.argval):
-                    return True
-    return False
+                elif instruction.opname == "IMPORT_NAME" and (package := _foreign([instruction.argval])):
+                    return package
+    return ""
 
 
-def _is_lecturelibs(value: Any) -> bool:
+def _packages(value: Any) -> list[str]:
     if isinstance(value, types.ModuleType):
-        return _is_within(value.__name__)
+        return [value.__name__]
     if isinstance(value, type):
-        return any(_is_within(base.__module__) for base in value.__mro__)
-    return isinstance(value, types.FunctionType) and _is_within(value.__module__ or "")
+        return [base.__module__ for base in value.__mro__]
+    return [value.__module__ or "__main__"] if isinstance(value, types.FunctionType) else []
 
 
-def _is_within(module: str) -> bool:
-    return module.partition(".")[0] == "lecturelib"
+def _foreign(modules: list[str]) -> str:
+    """The first package among modules that a submission may not import; "" if it may import all."""
+    roots = (module.partition(".")[0] for module in modules)
+    return next((root for root in roots if root and not may_import(root)), "")
 
 
 def _codes(value: Any) -> Iterator[types.CodeType]:

@@ -19,7 +19,7 @@ from lecturelib.grading.rubric.rubric import GraderTest, Rubric, TestFunction
 from lecturelib.grading.rubric.runner import Recording, answers_of, path_to
 from lecturelib.grading.rubric.submission import Submission
 from lecturelib.grading.rubric.wording import name_of
-from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Reply
+from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Reply, seed_torch
 
 SEED = 0
 
@@ -59,7 +59,7 @@ def record(rubric: Rubric, test: GraderTest, seed: int = SEED) -> Recorded:
 
     generator = rubric.generator(test, seed)
     with torch.random.fork_rng(devices=[]), overheard(listen):
-        torch.manual_seed(generator.initial_seed())
+        seed_torch(generator.initial_seed())
         test.function(submission, generator)
     judged = {step.answer for step in steps if isinstance(step, Judgement)}
     if judged != set(range(len(submission.replies))):

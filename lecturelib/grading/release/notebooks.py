@@ -27,6 +27,7 @@ import nbformat
 from lecturelib.grading.check.packing import pack_rubric, same_checks
 from lecturelib.grading.notebook import UNGRADED_TAG, read_bytes
 from lecturelib.grading.rubric.rubric import Rubric, load_rubric
+from lecturelib.grading.sandbox.worker.packages import MAY_IMPORT
 
 BEGIN, END = "### BEGIN SOLUTION", "### END SOLUTION"
 CHECKS_TAG = "lecturelib-checks"
@@ -68,21 +69,13 @@ def sets_in(root: Path, names: list[str] | None = None, rubrics: Path | None = N
     return [paths for paths in found if paths.name in names]
 
 
-def repository_url(root: Path) -> str:
-    """The repository's address, from the one place that holds it."""
-    config = root / "_config.yml"
-    if not config.is_file():
-        raise FileNotFoundError(f"no {config}; its repository url is what the first cell installs from")
-    match = re.search(
-        r"^repository:\n(?:[ \t]+.*\n|[ \t]*\n)*?[ \t]+url:[ \t]*[\"']?([^\s\"'#]+)", config.read_text(), re.M
-    )
-    if match is None:
-        raise ValueError(f"{config} has no repository url")
-    return match.group(1).rstrip("/")
-
-
 def release(paths: Paths) -> str:
     """The exercise notebook of a set, as the text of its file."""
+    from lecturelib.book.addresses import (
+        install_source,
+        repository_url,
+    )  # a check reads notebooks too, and needs no book
+
     notebook = load_notebook(paths.solution)
     if not paths.rubric.is_file():
         raise FileNotFoundError(f"solutions/{paths.name}.ipynb has no rubric: write {paths.rubric}")
@@ -114,7 +107,7 @@ def release(paths: Paths) -> str:
                 made.metadata["tags"] = [UNGRADED_TAG]
             cells.append(made)
         if "parameters" in tags:
-            cells.append(_checks_cell(rubric))
+            cells += [_imports_cell(), _checks_cell(rubric)]
         if "end-of-exercises" in tags:
             is_over = True
             cells.append(nbformat.v4.new_code_cell(source="check()", id="check-all"))
@@ -165,16 +158,6 @@ def _enclosing(lines: list[str], indent: str) -> str:
     return ".".join(names) or "this cell"
 
 
-def install_source(repository: str) -> str:
-    """The first cell of every released notebook: silent when lecturelib is there."""
-    return (
-        "import importlib.util\nimport subprocess\nimport sys\n\n"
-        'if importlib.util.find_spec("lecturelib") is None:\n'
-        f'    address = "lecturelib @ git+{repository}"\n'
-        '    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", address], check=True)'
-    )
-
-
 def _with_badge(source: str, rubric: Rubric, name: str) -> str:
     """The heading, then points, time and difficulty, then the rest."""
     if name not in rubric.exercises:
@@ -207,6 +190,15 @@ def _checks_cell(rubric: Rubric) -> Any:
     )
     metadata = {"cellView": "form", "jupyter": {"source_hidden": True}, "tags": ["hide-input", CHECKS_TAG]}
     return nbformat.v4.new_code_cell(source=text, id=CHECKS_TAG, metadata=metadata)
+
+
+def _imports_cell() -> Any:
+    allowed = ", ".join(f"`{name}`" for name in MAY_IMPORT)
+    text = (
+        f"Your answers may import {allowed} and Python's own modules. No other package is there when this notebook is "
+        "graded, and `lecturelib` is there only for figures and checks: what an exercise asks for is yours to write."
+    )
+    return nbformat.v4.new_markdown_cell(source=text, id="may-import")
 
 
 def _check_cells(exercise: str | None) -> list[Any]:

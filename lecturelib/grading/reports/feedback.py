@@ -80,7 +80,7 @@ def _test(test: TestResult) -> str:
     if test.call:
         parts.append(f"<p>Called: <code>{text(test.call)}</code></p>")
     if test.hint:
-        parts.append(f'<p class="hint">Hint: {inline_html(test.hint)}</p>')
+        parts.append(f'<p class="hint">{test.hint_label}: {inline_html(test.hint)}</p>')
     if test.replaced:
         names = ", ".join(test.replaced)
         parts.append(

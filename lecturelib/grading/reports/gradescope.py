@@ -33,7 +33,7 @@ def results_json(outline: Outline, graded: Graded) -> str:
 
 def _test(test: TestResult, index: int) -> dict[str, object]:
     name = test.name.replace("_", " ") if test.visible else f"further test {index}"
-    told = (test.message, f"Hint: {test.hint}" if test.hint else "") if test.visible else ()
+    told = (test.message, f"{test.hint_label}: {test.hint}" if test.hint else "") if test.visible else ()
     said = "\n".join(part for part in (*told, test.comment) if part)
     return {
         "name": f"{test.exercise}: {name}",

@@ -9,6 +9,9 @@ Outcome = Literal["pass", "fail", "error", "missing", "timeout", "crash", "writt
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
+SAME_AGAIN = "This may be the same mistake as above: mend that first."
+
+
 @dataclass(frozen=True, kw_only=True)
 class Picture:
     """A matrix that came back beside the one that was expected, cut to what a small heat map can show.
@@ -59,6 +62,12 @@ class TestResult:
     @property
     def passed(self) -> bool:
         return self.outcome == "pass"
+
+    @property
+    def hint_label(self) -> str:
+        """A test's own hint says what is asked, and knows nothing of what was answered; any other is about that."""
+        told = self.mistake or self.hint == SAME_AGAIN or self.outcome in ("timeout", "crash")
+        return "Hint" if told else "What is asked"
 
     @property
     def waits(self) -> bool:

@@ -8,12 +8,12 @@ from typing import Any
 import torch
 
 from lecturelib.grading.rubric.compare import Mismatch, assert_close
-from lecturelib.grading.rubric.results import Outcome, Picture, TestResult
+from lecturelib.grading.rubric.results import SAME_AGAIN, Outcome, Picture, TestResult
 from lecturelib.grading.rubric.rubric import GraderTest, Mistake, Rubric
 from lecturelib.grading.rubric.submission import LocalSubmission, MissingName, StudentError, Submission, SubmissionError
 from lecturelib.grading.rubric.wording import call_text
 from lecturelib.grading.sandbox.tiers import SandboxFailed
-from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Reply
+from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Reply, seed_torch
 
 LONGEST_MESSAGE = 3_000
 
@@ -25,7 +25,6 @@ HINTS: dict[Outcome, str] = {
     "crash": "Something ended the process that ran your code: a call such as os._exit, too much memory, a very large "
     "answer, or a crash below Python.",
 }
-SAME_AGAIN = "This may be the same mistake as above: mend that first."
 
 
 def run(
@@ -140,7 +139,7 @@ def _attempt(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int
     generator = rubric.generator(test, seed)
     try:
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(generator.initial_seed())  # what a test draws globally is reproducible too
+            seed_torch(generator.initial_seed())  # what a test draws globally is reproducible too
             test.function(recording, generator)
     except SandboxFailed:
         raise  # says nothing about the answer

@@ -213,7 +213,7 @@ class LocalSubmission(Submission):
     """Calls into a namespace of this very process: a student's own kernel, or a set of reference functions.
 
     Gives no protection at all; that is the sandbox's business. It does leave the kernel as it found it: random
-    generators and replaced names are restored, and what student code prints or warns meanwhile is not shown.
+    generators, threads and replaced names are restored, and what student code prints or warns meanwhile is not shown.
     """
 
     def __init__(
@@ -228,6 +228,7 @@ class LocalSubmission(Submission):
         with (
             _replaced(self._namespace, self._replacements),
             _same_randomness(),
+            _one_thread(),
             contextlib.redirect_stdout(io.StringIO()),
             contextlib.redirect_stderr(io.StringIO()),
             warnings.catch_warnings(record=True),
@@ -247,6 +248,17 @@ def _replaced(namespace: MutableMapping[str, Any], replacements: Mapping[str, An
                 namespace[name] = before[name]
             else:
                 del namespace[name]
+
+
+@contextlib.contextmanager
+def _one_thread() -> Iterator[None]:
+    """The tensors of a test are small, and on a busy machine two threads mostly wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ if sys.platform != "win32":
     import resource
 
 MOST_NUMBERS = 1 << 17  # in all tensors of one question
-LONGEST_SIDE = 1024
+LONGEST_SIDE = 8192  # what a question costs is bounded by MOST_NUMBERS
 LARGEST_INTEGER = 4096
 LONGEST_TEXT = 100_000
 MOST_PARAMETERS = 1 << 22

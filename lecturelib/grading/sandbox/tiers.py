@@ -8,6 +8,7 @@ The tier is found by trying: a confined process attempts what must be refused, a
 tier tests, references and expected values stay out of the student's process.
 """
 
+import os
 import sys
 from dataclasses import dataclass
 from typing import Literal, get_args
@@ -19,6 +20,12 @@ _ALWAYS = (
     *("signal another process", "limit another process", "slow another process", "schedule another process"),
     *("share memory (System V)", "share semaphores (System V)", "share messages (System V)"),
     *("share memory (POSIX)", "share messages (POSIX)"),
+)
+
+
+NO_TIER = (
+    "this system cannot confine submissions at all: it offers no tier. Linux offers full or reduced, also within WSL 2 "
+    "on Windows; macOS offers minimal. Or grade on machines that can, with --dask or on Gradescope"
 )
 
 
@@ -66,11 +73,8 @@ class Proof:
 
 def check_platform(platform: str = sys.platform) -> None:
     """Raise `TierError` where no tier can be offered, so that nothing else need be tried there."""
-    if platform in ("win32", "cygwin", "emscripten", "wasi"):
-        raise TierError(
-            f"no sandbox tier can be offered on {platform}, because the grader forks processes, which this system "
-            "cannot; grade in WSL 2, in a Linux container or on Gradescope, where the tier is full or reduced"
-        )
+    if platform in ("win32", "cygwin", "emscripten", "wasi") or not hasattr(os, "fork"):
+        raise TierError(NO_TIER)
 
 
 def require(proof: Proof, required: Tier | None) -> None:

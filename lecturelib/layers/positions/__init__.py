@@ -4,7 +4,7 @@ from lecturelib.layers.positions.added import LearnedPositions, SinusoidalPositi
 from lecturelib.layers.positions.alibi import ALiBi
 from lecturelib.layers.positions.grid import GridPositions, interpolate_positions
 from lecturelib.layers.positions.relative import RelativeBias, RelativePositions
-from lecturelib.layers.positions.rotary import RotaryPositions
+from lecturelib.layers.positions.rotary import RotaryPositions, pair_neighbours
 from lecturelib.layers.positions.window import WindowBias, relative_index
 
 __all__ = [
@@ -18,5 +18,6 @@ __all__ = [
     "WindowBias",
     "frequencies",
     "interpolate_positions",
+    "pair_neighbours",
     "relative_index",
 ]

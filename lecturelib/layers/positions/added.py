@@ -1,7 +1,5 @@
 """Positions as vectors that a model adds to its token embeddings: fixed waves, or a learned table."""
 
-import math
-
 import torch
 from torch import Tensor, nn
 
@@ -11,7 +9,7 @@ def frequencies(dim: int, base: float = 10_000.0, *, device: torch.device | str 
 
     Shapes: (dim / 2,), always float32, whatever the model's own precision
     """
-    return torch.exp(torch.arange(0, dim, 2, device=device, dtype=torch.float32) * (-math.log(base) / dim))
+    return 1.0 / base ** (torch.arange(0, dim, 2, device=device, dtype=torch.float32) / dim)
 
 
 class SinusoidalPositions(nn.Module):

@@ -13,8 +13,8 @@ class RotaryPositions(AttentionPositions):
     The dot product of two turned vectors depends on the difference of the angles only: on how far apart they are.
 
     Paper: Su et al. 2021 [su2021roformer], Equation 34.
-    Differs: nothing. Pairs are neighbouring features (0, 1), (2, 3), … as in the paper; LLaMA's code pairs feature i
-    with feature i + Dh / 2, which is the same up to a fixed reordering of the projections' rows.
+    Differs: nothing. Pairs are neighbouring features (0, 1), (2, 3), … as in the paper and in GGUF files; the hub's
+    checkpoints pair feature i with feature i + Dh / 2, the same up to the order of rows: `pair_neighbours`.
 
     Args:
         head_dim: width of one head, even
@@ -39,3 +39,15 @@ class RotaryPositions(AttentionPositions):
         even, odd = heads[..., 0::2], heads[..., 1::2]  # (B, H, T, Dh / 2) each
         turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)  # (B, H, T, Dh / 2, 2)
         return turned.flatten(-2)  # (B, H, T, Dh)
+
+
+def pair_neighbours(rows: Tensor, head_dim: int) -> Tensor:
+    """Bring the rows of a query or key projection that pairs i with i + Dh / 2 into an order that pairs neighbours.
+
+    Queries and keys reordered alike have the same dot products, so that attention is the same. Without this a model
+    runs and writes nonsense: the two layouts cannot be told from the shapes.
+
+    Shapes: (H · Dh, ...) -> (H · Dh, ...)
+    """
+    halves = rows.unflatten(0, (-1, 2, head_dim // 2))  # (H, 2, Dh / 2, ...)
+    return halves.transpose(1, 2).reshape(rows.shape)

@@ -12,6 +12,9 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
+from lecturelib.data.store.gguf import read_gguf
+from lecturelib.models.weights.blocks import dequantise
+
 Source = Mapping[str, Tensor] | nn.Module | str | Path
 
 NAMES = (
@@ -21,10 +24,11 @@ NAMES = (
     "pytorch_model.bin.index.json",
 )
 PICKLED = (".bin", ".pt", ".pth")
+LOCAL = (".safetensors", ".gguf", *PICKLED)  # how the name of a file ends, and no name on the hub
 
 
 class Checkpoint(NamedTuple):
-    """Tensors by name, and the settings of `config.json` where there was one."""
+    """Tensors by name, and the settings of `config.json`, or of a GGUF file, where there were some."""
 
     tensors: dict[str, Tensor]
     settings: dict[str, Any] | None
@@ -32,6 +36,8 @@ class Checkpoint(NamedTuple):
 
 def read_checkpoint(source: Source) -> Checkpoint:
     """Read a state dict, a module, a local file, a folder that has one of `NAMES`, or a name on the hub.
+
+    Of a GGUF file the settings are those in the file itself, and quantised tensors become float32.
 
     A `.bin` file is read by torch's loader of weights only: of a pickle that asks for more, nothing is run.
     """
@@ -44,9 +50,12 @@ def read_checkpoint(source: Source) -> Checkpoint:
     path = Path(source).expanduser()
     if path.is_dir():
         path = next((path / name for name in NAMES if (path / name).is_file()), path / NAMES[0])
+    if path.is_file() and path.suffix == ".gguf":
+        file = read_gguf(path)
+        return Checkpoint({name: dequantise(raw, name) for name, raw in file.tensors.items()}, file.settings)
     if path.is_file():
         return Checkpoint(_read_tensors(path, path.with_name), _read_settings(path.with_name("config.json")))
-    if isinstance(source, Path) or source.startswith((".", "/", "~")) or path.suffix in (".safetensors", *PICKLED):
+    if isinstance(source, Path) or source.startswith((".", "/", "~")) or path.suffix in LOCAL:
         raise FileNotFoundError(
             f"no checkpoint at {path}; give a .safetensors or .bin file, or a folder with {NAMES[0]} or {NAMES[2]}"
         )

@@ -1,20 +1,26 @@
 """What a foreign layout is: where each of our parameters is stored; and copying, without a name left over."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from lecturelib.layers.positions.rotary import pair_neighbours
+
 
 class Entry(NamedTuple):
-    """Where one of our parameters is in their checkpoint: its name there, which third of it, and if transposed."""
+    """Where one of our parameters is in their checkpoint: its name there, which third of it, and if transposed.
+
+    `halves` is the width of heads whose rotary pairs are a head's two halves there, and neighbours here.
+    """
 
     name: str
     third: int | None = None
     transposed: bool = False
+    halves: int | None = None
 
 
 Entries = dict[str, Entry]
@@ -56,6 +62,13 @@ class Layout:
     head: tuple[str, ...] = ("head.",)
 
 
+def stage_blocks(depths: Iterable[int], theirs: str) -> Iterator[tuple[str, str]]:
+    """How the names of every block begin in a model of stages, ours and theirs."""
+    for i, depth in enumerate(depths):
+        for j in range(depth):
+            yield f"stages.{i}.blocks.{j}.", f"{theirs}.{i}.blocks.{j}."
+
+
 def modules(table: Mapping[str, str], ours: str = "", theirs: str = "") -> Entries:
     """The weights and biases of a table of modules, our names and theirs; each name goes on from where it is given."""
     return {
@@ -63,6 +76,11 @@ def modules(table: Mapping[str, str], ours: str = "", theirs: str = "") -> Entri
         for here, there in table.items()
         for kind in ("weight", "bias")
     }
+
+
+def weights(table: Mapping[str, str], ours: str = "", theirs: str = "") -> Entries:
+    """As `modules`, of modules that have no biases."""
+    return {name: entry for name, entry in modules(table, ours, theirs).items() if name.endswith(".weight")}
 
 
 def require_settings(settings: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
@@ -129,7 +147,9 @@ def copy_weights(
         *(
             f"{given[copy][0]} differs from {given[original][0]}; here they are one matrix"
             for copy, original in tied.items()
-            if copy in given and original in given and not torch.equal(given[copy][1], given[original][1])
+            if copy in given.keys() - needed
+            and original in given
+            and not torch.equal(given[copy][1], given[original][1])
         ),
         "to start a new head on these weights, pass new_head=True" if lacks_head else "",
         "if the unknown names are a head for something else, give a state dict without them" if extra else "",
@@ -142,7 +162,8 @@ def copy_weights(
 
 def _part(tensor: Tensor, entry: Entry) -> Tensor:
     tensor = tensor.T if entry.transposed else tensor
-    return tensor if entry.third is None else tensor.chunk(3)[entry.third]
+    tensor = tensor if entry.third is None else tensor.chunk(3)[entry.third]
+    return tensor if entry.halves is None else pair_neighbours(tensor, entry.halves)
 
 
 def _misfit(name: str, tensor: Tensor, want: torch.Size, entry: Entry) -> str | None:

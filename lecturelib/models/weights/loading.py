@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 from torch import nn
 
 from lecturelib.models.weights.checkpoint import Source, read_checkpoint
+from lecturelib.models.weights.gguf import GGUF_LAYOUTS
 from lecturelib.models.weights.huggingface import HUGGINGFACE
 from lecturelib.models.weights.layout import Layout, copy_weights
 from lecturelib.models.weights.timm import TIMM
@@ -13,7 +14,7 @@ from lecturelib.models.weights.torch_nn import TORCH_NN, TorchLayout
 Model = TypeVar("Model", bound=nn.Module)
 
 LAYOUTS: dict[type[nn.Module], tuple[Layout, ...]] = {
-    model: tuple(table[model] for table in (HUGGINGFACE, TIMM) if model in table)
+    model: tuple(table[model] for table in (HUGGINGFACE, TIMM, GGUF_LAYOUTS) if model in table)
     for model in dict.fromkeys((*HUGGINGFACE, *TIMM))
 }
 """Which models can be loaded, and the layouts of each; where no name tells, the first is meant."""
@@ -26,17 +27,18 @@ def load(model: type[Model] | Model, source: Source, config: Any = None, *, new_
         load(ViT, "folder/of/vit-base-patch16-224")              # config.json and model.safetensors
         load(Swin, timm_model.state_dict(), SWIN_TINY)           # timm's names; its files hold no sizes
         load(ViT, "folder", replace(VIT_BASE, num_classes=10), new_head=True)  # before fine-tuning on ten classes
+        load(Llama, "SmolLM2-135M-Instruct.Q4_1.gguf")           # llama.cpp's file, made into float32
         load(MultiHeadAttention, torch.nn.MultiheadAttention(12, 3))
 
     Every name must find its place; one that is missing, left over or of the wrong shape is an error, and then nothing
     is copied.
 
     Args:
-        model: a class, or a model to fill, which is returned. GPT, BERT, BERTPretraining, ViT, DeiT, Swin and SwinV2
-            are read in the layout of the Hugging Face hub; ViT, DeiT, CaiT, Swin and SwinV2 in timm's;
-            MultiHeadAttention, Block, DecoderBlock and Recurrent from their counterparts in `torch.nn`
-        source: a folder, a `.safetensors` or `.bin` file, a name on the hub, a state dict, or a module
-        config: the sizes; read from `config.json` when left out and there is one
+        model: a class, or a model to fill, which is returned. GPT, Llama, BERT, BERTPretraining, ViT, DeiT, Swin and
+            SwinV2 are read in the layout of the Hugging Face hub; ViT, DeiT, CaiT, Swin and SwinV2 in timm's; Llama
+            from GGUF; MultiHeadAttention, Block, DecoderBlock and Recurrent from their counterparts in `torch.nn`
+        source: a folder, a `.safetensors`, `.gguf` or `.bin` file, a name on the hub, a state dict, or a module
+        config: the sizes; read from `config.json` or the GGUF file when left out and they are there
         new_head: let the head start afresh where the checkpoint has none, or one for another number of classes
     """
     kind = model if isinstance(model, type) else type(model)

@@ -9,7 +9,7 @@ from lecturelib.models.deit import DeiT
 from lecturelib.models.swin import Swin
 from lecturelib.models.swin_v2 import SwinV2
 from lecturelib.models.vit import ViT, ViTConfig
-from lecturelib.models.weights.layout import Entries, Entry, Layout, modules
+from lecturelib.models.weights.layout import Entries, Entry, Layout, modules, stage_blocks
 
 BLOCK = {
     "mixer.out_proj": "attn.proj",
@@ -75,35 +75,31 @@ def _scales(ours: str, theirs: str) -> Entries:
 def _swin_trunk(model: Swin | SwinV2) -> Entries:
     """All but what biases the scores."""
     entries = modules(SWIN_ENDS)
-    for i, depth in enumerate(model.config.num_layers):
-        if i:
-            entries |= modules({f"stages.{i}.merging.norm": f"layers.{i}.downsample.norm"})
-            entries[f"stages.{i}.merging.reduce.weight"] = Entry(f"layers.{i}.downsample.reduction.weight")
-        for j in range(depth):
-            block = _block(f"stages.{i}.blocks.{j}.", f"layers.{i}.blocks.{j}.")
-            entries |= {name.replace(".mixer.", ".mixer.attention."): entry for name, entry in block.items()}
+    for i in range(1, len(model.config.num_layers)):
+        entries |= modules({f"stages.{i}.merging.norm": f"layers.{i}.downsample.norm"})
+        entries[f"stages.{i}.merging.reduce.weight"] = Entry(f"layers.{i}.downsample.reduction.weight")
+    for ours, theirs in stage_blocks(model.config.num_layers, "layers"):
+        block = _block(ours, theirs)
+        entries |= {name.replace(".mixer.", ".mixer.attention."): entry for name, entry in block.items()}
     return entries
 
 
 def _swin_entries(model: Swin) -> Entries:
     entries = _swin_trunk(model)
-    for i, depth in enumerate(model.config.num_layers):
-        for j in range(depth):
-            table = Entry(f"layers.{i}.blocks.{j}.attn.relative_position_bias_table")
-            entries[f"stages.{i}.blocks.{j}.mixer.attention.positions.table"] = table
+    for ours, theirs in stage_blocks(model.config.num_layers, "layers"):
+        entries[f"{ours}mixer.attention.positions.table"] = Entry(f"{theirs}attn.relative_position_bias_table")
     return entries
 
 
 def _swin_v2_entries(model: SwinV2) -> Entries:
     entries = _swin_trunk(model)
-    for i, depth in enumerate(model.config.num_layers):
-        for j in range(depth):
-            ours, theirs = f"stages.{i}.blocks.{j}.mixer.attention.", f"layers.{i}.blocks.{j}.attn."
-            entries |= modules({"positions.net.0": "cpb_mlp.0", "positions.net.2": "cpb_mlp.2"}, ours, theirs)
-            entries[f"{ours}query_proj.bias"] = Entry(f"{theirs}q_bias")
-            entries[f"{ours}value_proj.bias"] = Entry(f"{theirs}v_bias")
-            entries[f"{ours}positions.log_sharpness"] = Entry(f"{theirs}logit_scale")
-            del entries[f"{ours}key_proj.bias"], entries[f"{ours}positions.net.2.bias"]  # neither has one
+    for block, their_block in stage_blocks(model.config.num_layers, "layers"):
+        ours, theirs = f"{block}mixer.attention.", f"{their_block}attn."
+        entries |= modules({"positions.net.0": "cpb_mlp.0", "positions.net.2": "cpb_mlp.2"}, ours, theirs)
+        entries[f"{ours}query_proj.bias"] = Entry(f"{theirs}q_bias")
+        entries[f"{ours}value_proj.bias"] = Entry(f"{theirs}v_bias")
+        entries[f"{ours}positions.log_sharpness"] = Entry(f"{theirs}logit_scale")
+        del entries[f"{ours}key_proj.bias"], entries[f"{ours}positions.net.2.bias"]  # neither has one
     return entries
 
 

@@ -538,3 +538,26 @@ def perplexity_by_order(train, held_out, vocab_size, max_n, k):
         return math.prod(probability(held_out[end - n : end], n) ** (-1 / len(ends)) for end in ends)
 
     return [one(n) for n in range(1, max_n + 1)]
+
+
+# wrong sampling: the nearer token twice
+# hint: You look at one token back
+def sample(probabilities, start, noise):
+    a, b = start
+    tokens = []
+    for u in noise:
+        c = int((probabilities[a, b].cumsum(0) <= u).sum())
+        tokens.append(c)
+        a = b = c
+    return tokens
+
+
+# wrong sampling: a first-order model
+# hint: You average over the older token
+def sample(probabilities, start, noise):
+    _, b = start
+    tokens = []
+    for u in noise:
+        b = int((probabilities.mean(0)[b].cumsum(0) <= u).sum())
+        tokens.append(b)
+    return tokens

@@ -730,3 +730,62 @@ def beam_search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penal
             (closed if pair[1][-1] == eos_id else open_beams).append(pair)
     scored = [(total / (len(ids) - 1) ** length_penalty, list(ids[1:])) for total, ids in closed + open_beams]
     return [(ids, score) for score, ids in sorted(scored, reverse=True)]
+
+
+# wrong greedy: ends again and again
+# hint: You repeat eos_id after the end of a row
+def greedy_decode(next_log_probs, batch_size, bos_id, eos_id, pad_id, max_len):
+    ids, ended = torch.full((batch_size, 1), bos_id), torch.zeros(batch_size, dtype=torch.bool)
+    for _ in range(max_len):
+        token = next_log_probs(ids).argmax(-1)
+        token[ended] = eos_id
+        ids, ended = torch.cat([ids, token[:, None]], 1), ended | (token == eos_id)
+        if ended.all():
+            break
+    return ids[:, 1:]
+
+
+# wrong bleu: a penalty for each sentence
+# hint: You take the brevity penalty sentence by sentence
+def bleu(candidates, references, max_order=4):
+    logs, penalty = 0.0, 0.0
+    for n in range(1, max_order + 1):
+        pairs = [clipped_matches(c, r, n) for c, r in zip(candidates, references)]
+        matches, total = (sum(column) for column in zip(*pairs))
+        if not matches:
+            return 0.0
+        logs += math.log(matches / total)
+    for candidate, choices in zip(candidates, references):
+        wanted = min((abs(len(candidate) - len(r)), len(r)) for r in choices)[1]
+        penalty += min(1.0, math.exp(1 - wanted / len(candidate))) / len(candidates)
+    return 100 * penalty * math.exp(logs / max_order)
+
+
+# wrong beam: stops with the first that ends
+# hint: A longer one may score higher
+def beam_search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty):
+    beams, done = [([bos_id], 0.0)], []
+    for _ in range(max_len):
+        rows = next_log_probs(torch.tensor([ids for ids, _ in beams])).tolist()
+        every = [([*ids, t], s + v) for (ids, s), row in zip(beams, rows) for t, v in enumerate(row)]
+        best = sorted(every, key=lambda pair: -pair[1])[:beam_size]
+        done += [pair for pair in best if pair[0][-1] == eos_id]
+        beams = [pair for pair in best if pair[0][-1] != eos_id]
+        if done or not beams:
+            break
+    return sorted([(i[1:], s / (len(i) - 1) ** length_penalty) for i, s in done + beams], key=lambda p: -p[1])
+
+
+# wrong beam: returns what ended first
+# hint: and drop the others
+def beam_search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty):
+    beams, done = [([bos_id], 0.0)], []
+    for _ in range(max_len):
+        rows = next_log_probs(torch.tensor([ids for ids, _ in beams])).tolist()
+        every = [([*ids, t], s + v) for (ids, s), row in zip(beams, rows) for t, v in enumerate(row)]
+        best = sorted(every, key=lambda pair: -pair[1])[:beam_size]
+        done += [pair for pair in best if pair[0][-1] == eos_id]
+        beams = [pair for pair in best if pair[0][-1] != eos_id]
+        if done or not beams:
+            break
+    return sorted([(i[1:], s / (len(i) - 1) ** length_penalty) for i, s in done or beams], key=lambda p: -p[1])

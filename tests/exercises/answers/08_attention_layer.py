@@ -521,4 +521,42 @@ def symmetry(layer, x):
             names.discard("invariant")
         if y.dim() == 2 or not torch.allclose(z, matrix @ y, atol=1e-4):
             names.discard("equivariant")
-    return names.pop() if names else "neither"
+    return next((name for name in ("invariant", "equivariant") if name in names), "neither")
+
+
+# wrong heads: keys as values
+# hint: You use the keys as values
+class MultiHeadAttention(MultiHeadAttention):
+    def forward(self, x, mask=None):
+        q, k = [split_heads(f(x), self.num_heads) for f in (self.query_proj, self.key_proj)]
+        return self.out_proj(merge_heads(masked_attention(q, k, k, mask[:, None] if mask is not None else None)))
+
+
+# wrong scaling: the same keys for all queries
+# hint: Draw 16 keys for *each* query
+def scaling_experiment(widths, num_samples):
+    rows = []
+    for d in widths:
+        s = torch.randn(num_samples, d) @ torch.randn(16, d).T
+        rows.append([s.std(), entropy(s).mean(), entropy(s / d**0.5).mean()])
+    return torch.tensor(rows)
+
+
+# wrong scaling: a key too few
+# hint: You draw 15 keys
+def scaling_experiment(widths, num_samples):
+    table = torch.zeros(len(widths), 3)
+    for row, d in enumerate(widths):
+        s = torch.einsum("nd,nkd->nk", torch.randn(num_samples, d), torch.randn(num_samples, 15, d))
+        table[row] = torch.tensor([s.std(), entropy(s).mean(), entropy(s / d**0.5).mean()])
+    return table
+
+
+# wrong scaling: a key too many
+# hint: You draw 17 keys
+def scaling_experiment(widths, num_samples):
+    table = torch.zeros(len(widths), 3)
+    for row, d in enumerate(widths):
+        s = torch.einsum("nd,nkd->nk", torch.randn(num_samples, d), torch.randn(num_samples, 17, d))
+        table[row] = torch.tensor([s.std(), entropy(s).mean(), entropy(s / d**0.5).mean()])
+    return table

@@ -480,3 +480,21 @@ def shift_gap(weights, positions, shifts):
     for s in shifts:
         gaps.append(torch.linalg.vector_norm(weights(positions + s) - before, ord=float("inf")).item())
     return sorted(gaps)[-1]
+
+
+# wrong sinusoids: from 1 down to one over the base
+# hint: you divide i by the number of pairs minus 1
+def sinusoidal_table(num_positions, d_model, base=10_000.0):
+    speeds = torch.exp(torch.linspace(0, -math.log(base), d_model // 2))
+    angles = torch.arange(num_positions)[:, None] * speeds
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
+# wrong rotary: half the exponent
+# hint: the exponent is 2i / D, and you have i / D
+def rotate(x, positions, base=10_000.0):
+    speeds = base ** (-torch.arange(x.shape[-1] // 2) / x.shape[-1])
+    angles = positions[:, None] * speeds
+    even, odd = x[..., 0::2], x[..., 1::2]
+    turned = even * angles.cos() - odd * angles.sin(), even * angles.sin() + odd * angles.cos()
+    return torch.stack(turned, dim=-1).flatten(-2)

@@ -875,3 +875,36 @@ def influence(block, x, memory, mask):
         for i in range(x.shape[1]):
             result[i, j] = (after[:, i] - before[:, i]).abs().max() > 1e-5
     return result
+
+
+# wrong bpe: joins from the right
+# hint: You join from the right: 'a a a'
+def segment(word, merges):
+    tokens = list(word)
+    for a, b in merges:
+        place = len(tokens) - 2
+        while place >= 0:
+            if tokens[place] == a and tokens[place + 1] == b:
+                tokens[place : place + 2] = [a + b]
+                place -= 1
+            place -= 1
+    return tokens
+
+
+# wrong encoder_block: the first residual from the norm
+# hint: Around attention you add the *normalised* x
+class EncoderBlock(EncoderBlock):
+    def forward(self, x, mask=None):
+        x = self.norm1(x)
+        x = x + self.output(attend(self.query(x), self.key(x), self.value(x), self.num_heads, mask))
+        return x + self.contract(F.gelu(self.expand(self.norm2(x))))
+
+
+# wrong encoder_block: the second residual from the norm
+# hint: Around the feed-forward net you add the *normalised* x
+class EncoderBlock(EncoderBlock):
+    def forward(self, x, mask=None):
+        y = self.norm1(x)
+        x = x + self.output(attend(self.query(y), self.key(y), self.value(y), self.num_heads, mask))
+        x = self.norm2(x)
+        return x + self.contract(F.gelu(self.expand(x)))

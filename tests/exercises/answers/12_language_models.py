@@ -659,3 +659,25 @@ def block_step(block, x, cache=None):
     mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=torch.ones(1, keys.shape[1], dtype=torch.bool))
     x = x + block.output(mixed.transpose(1, 2).flatten(2))
     return x + block.contract(F.gelu(block.expand(block.norm2(x)))), (keys, values)
+
+
+# wrong corruption: the random tokens one after the other
+# hint: take the one at the same place
+def corrupt(tokens, chance, action, random_tokens, mask_id, pad_id):
+    chosen = (chance < 0.15) & (tokens != pad_id)
+    swapped = chosen & (action >= 0.8) & (action < 0.9)
+    inputs = torch.where(chosen & (action < 0.8), mask_id, tokens)
+    inputs[swapped] = random_tokens.flatten()[: int(swapped.sum())]
+    return inputs, tokens.masked_fill(~chosen, -100)
+
+
+# wrong cache: the position of the token before
+# hint: Your positions are one too low: with
+def gpt_step(model, tokens, caches=None):
+    place = 0 if caches is None else max(0, caches[0][0].shape[1] - 1)
+    x = (model.embedding(tokens) + model.positions.weight[place])[:, None]
+    new = []
+    for i, block in enumerate(model.blocks):
+        x, cache = block_step(block, x, None if caches is None else caches[i])
+        new.append(cache)
+    return model.norm(x)[:, 0] @ model.embedding.weight.T, new

@@ -1,3 +1,5 @@
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -168,91 +170,171 @@ def merge_patches(x, weight):
 
 # wrong bias: key minus query
 # hint: take query minus key
-def relative_index(size):
+def log_spaced(size, trained):
     places = torch.stack(torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij"), -1).flatten(0, 1)
-    apart = places[None] - places[:, None] + size - 1
-    return apart[..., 0] * (2 * size - 1) + apart[..., 1]
+    apart = 8 * (places[None] - places[:, None]) / (trained - 1)
+    return apart.sign() * torch.log2(1 + apart.abs()) / 3
 
 
 # wrong bias: columns first
-# hint: Columns count most
-def relative_index(size):
-    places = torch.stack(torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij"), -1).flatten(0, 1)
-    apart = places[:, None] - places[None] + size - 1
-    return apart[..., 1] * (2 * size - 1) + apart[..., 0]
-
-
-# wrong bias: multiplies by the window
-# hint: Different offsets get the same number
-def relative_index(size):
-    places = torch.stack(torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij"), -1).flatten(0, 1)
-    apart = places[:, None] - places[None] + size - 1
-    return apart[..., 0] * size + apart[..., 1]
+# hint: columns stand before your rows
+def log_spaced(size, trained):
+    rows, columns = torch.meshgrid(torch.arange(size), torch.arange(size), indexing="xy")
+    places = torch.stack([rows, columns], -1).flatten(0, 1)
+    apart = 8 * (places[:, None] - places) / (trained - 1)
+    return apart.sign() * torch.log2(1 + apart.abs()) / 3
 
 
 # wrong bias: distances
-# hint: You number distances
-def relative_index(size):
-    places = torch.stack(torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij"), -1).flatten(0, 1)
-    apart = (places[:, None] - places[None]).abs()
-    return apart[..., 0] * (2 * size - 1) + apart[..., 1]
+# hint: You squeeze distances
+def log_spaced(size, trained):
+    places = torch.cartesian_prod(torch.arange(size), torch.arange(size))
+    return torch.log2(1 + 8 * (places[:, None] - places).abs() / (trained - 1)) / 3
 
 
-# wrong bias: negative numbers
-# hint: Some of your numbers are negative
-def relative_index(size):
-    places = torch.stack(torch.meshgrid(torch.arange(size), torch.arange(size), indexing="ij"), -1).flatten(0, 1)
-    apart = places[:, None] - places[None]
-    return apart[..., 0] * (2 * size - 1) + apart[..., 1]
+# wrong bias: no logarithm
+# hint: The logarithm is missing
+def log_spaced(size, trained):
+    places = torch.cartesian_prod(torch.arange(size), torch.arange(size))
+    return (places[:, None] - places) * 8 / (trained - 1)
+
+
+# wrong bias: measured in the new window
+# hint: You measure in the new window
+def log_spaced(size, trained):
+    places = torch.cartesian_prod(torch.arange(size), torch.arange(size))
+    apart = (places[:, None] - places) * 8 / (size - 1)
+    return apart.sign() * torch.log2(1 + apart.abs()) / 3
+
+
+# wrong bias: measured in sides
+# hint: Its largest offset is one less
+def log_spaced(size, trained):
+    places = torch.cartesian_prod(torch.arange(size), torch.arange(size))
+    apart = (places[:, None] - places) * 8 / trained
+    return apart.sign() * torch.log2(1 + apart.abs()) / 3
+
+
+# wrong bias: the chapter's equation as it stands
+# hint: of the offset as it is
+def log_spaced(size, trained):
+    places = torch.cartesian_prod(torch.arange(size), torch.arange(size))
+    apart = places[:, None] - places
+    return apart.sign() * torch.log2(1 + apart.abs())
+
+
+# wrong bias: not divided by the logarithm of 8
+# hint: Three times too large
+def log_spaced(size, trained):
+    places = torch.cartesian_prod(torch.arange(size), torch.arange(size))
+    apart = (places[:, None] - places) * 8 / (trained - 1)
+    return apart.sign() * (1 + apart.abs()).log2()
+
+
+# wrong bias: the natural logarithm
+# hint: That is the natural logarithm over 3
+def log_spaced(size, trained):
+    places = torch.cartesian_prod(torch.arange(size), torch.arange(size))
+    apart = (places[:, None] - places) * 8 / (trained - 1)
+    return apart.sign() * torch.log1p(apart.abs()) / 3
 
 
 # wrong bias: heads last
 # hint: move them to the front
-def relative_bias(table, size):
-    return table[relative_index(size)]
+def smooth_bias(weight_1, bias_1, weight_2, size, trained):
+    hidden = F.relu(F.linear(log_spaced(size, trained), weight_1, bias_1))
+    return 16 * torch.sigmoid(F.linear(hidden, weight_2))
 
 
 # wrong bias: heads by view
 # hint: A view cannot move the heads
-def relative_bias(table, size):
-    return table[relative_index(size).flatten()].view(table.shape[1], size**2, size**2)
+def smooth_bias(weight_1, bias_1, weight_2, size, trained):
+    hidden = F.relu(F.linear(log_spaced(size, trained), weight_1, bias_1))
+    return 16 * torch.sigmoid(F.linear(hidden, weight_2)).view(len(weight_2), size**2, size**2)
 
 
 # wrong bias: queries and keys swapped
 # hint: Queries and keys are swapped
-def relative_bias(table, size):
-    return table[relative_index(size)].permute(2, 1, 0)
+def smooth_bias(weight_1, bias_1, weight_2, size, trained):
+    hidden = F.relu(F.linear(log_spaced(size, trained), weight_1, bias_1))
+    return 16 * torch.sigmoid(hidden @ weight_2.T).T
 
 
-# right bias: loops
-def relative_index(size):
+# wrong bias: no sigmoid
+# hint: The last step is missing
+def smooth_bias(weight_1, bias_1, weight_2, size, trained):
+    hidden = F.relu(F.linear(log_spaced(size, trained), weight_1, bias_1))
+    return F.linear(hidden, weight_2).permute(2, 0, 1)
+
+
+# wrong bias: a sigmoid and no 16
+# hint: Your bias lies between 0 and 1
+def smooth_bias(weight_1, bias_1, weight_2, size, trained):
+    hidden = F.relu(F.linear(log_spaced(size, trained), weight_1, bias_1))
+    return F.linear(hidden, weight_2).permute(2, 0, 1).sigmoid()
+
+
+# wrong bias: 16 inside the sigmoid
+# hint: You multiply by 16 before the sigmoid
+def smooth_bias(weight_1, bias_1, weight_2, size, trained):
+    hidden = F.relu(F.linear(log_spaced(size, trained), weight_1, bias_1))
+    return (16 * F.linear(hidden, weight_2).permute(2, 0, 1)).sigmoid()
+
+
+# wrong bias: no ReLU
+# hint: No ReLU between
+def smooth_bias(weight_1, bias_1, weight_2, size, trained):
+    hidden = F.linear(log_spaced(size, trained), weight_1, bias_1)
+    return 16 * F.linear(hidden, weight_2).permute(2, 0, 1).sigmoid()
+
+
+# wrong bias: the first bias forgotten
+# hint: `bias_1` is missing
+def smooth_bias(weight_1, bias_1, weight_2, size, trained):
+    hidden = F.relu(log_spaced(size, trained) @ weight_1.T)
+    return 16 * F.linear(hidden, weight_2).permute(2, 0, 1).sigmoid()
+
+
+# wrong bias: the two sizes swapped
+# hint: change places somewhere
+def smooth_bias(weight_1, bias_1, weight_2, size, trained):
+    hidden = F.relu(F.linear(log_spaced(trained, size), weight_1, bias_1))
+    return 16 * torch.sigmoid(F.linear(hidden, weight_2)).permute(2, 0, 1)
+
+
+# right bias: loops, and one head at a time
+def log_spaced(size, trained):
+    def squeeze(apart):
+        amount = math.log(1 + 8 * abs(apart) / (trained - 1), 8)
+        return amount if apart > 0 else -amount
+
     T = size * size
-    index = torch.zeros(T, T, dtype=torch.long)
+    out = torch.zeros(T, T, 2)
     for i in range(T):
         for j in range(T):
-            down, across = i // size - j // size, i % size - j % size
-            index[i, j] = (down + size - 1) * (2 * size - 1) + across + size - 1
-    return index
+            out[i, j, 0] = squeeze(i // size - j // size)
+            out[i, j, 1] = squeeze(i % size - j % size)
+    return out
 
 
-def relative_bias(table, size):
-    index = relative_index(size)
-    return torch.stack([head[index] for head in table.T])
+def smooth_bias(weight_1, bias_1, weight_2, size, trained):
+    hidden = (log_spaced(size, trained) @ weight_1.T + bias_1).clamp(min=0)
+    return torch.stack([16 / (1 + torch.exp(-(hidden * head).sum(-1))) for head in weight_2])
 
 
-# right bias: by the authors' meshgrid, and index_select
-def relative_index(size):
-    coords = torch.stack(torch.meshgrid([torch.arange(size), torch.arange(size)], indexing="ij")).flatten(1)
-    apart = (coords[:, :, None] - coords[:, None, :]).permute(1, 2, 0).contiguous()
-    apart[:, :, 0] += size - 1
-    apart[:, :, 1] += size - 1
-    apart[:, :, 0] *= 2 * size - 1
-    return apart.sum(-1)
+# right bias: a table of all offsets and a look-up, as in the authors' code
+def log_spaced(size, trained):
+    one = torch.arange(1 - size, size, dtype=torch.float64) * 8 / (trained - 1)
+    one = torch.copysign(torch.log1p(one.abs()), one) / math.log(8)
+    row = torch.arange(size).repeat_interleave(size)
+    column = torch.arange(size).repeat(size)
+    rows, columns = row[:, None] - row + size - 1, column[:, None] - column + size - 1
+    return torch.stack((one[rows], one[columns]), dim=-1).float()
 
 
-def relative_bias(table, size):
-    chosen = table.index_select(0, relative_index(size).flatten())
-    return chosen.T.reshape(-1, size * size, size * size)
+def smooth_bias(weight_1, bias_1, weight_2, size, trained):
+    scores = torch.einsum("ijc,fc->ijf", log_spaced(size, trained), weight_1) + bias_1
+    return 8 * (1 + torch.tanh(torch.einsum("ijf,hf->hij", scores.relu(), weight_2) / 2))
 
 
 # wrong shift: rolls the wrong way

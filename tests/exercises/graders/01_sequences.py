@@ -186,7 +186,7 @@ def is_the_exponential_of_the_mean_surprise(submission, rng):
     assert_close(got, perplexity(probabilities, tokens), what="the perplexity")
 
 
-@rubric.test("perplexity", points=1, visible=True, hint="A long text is no reason for infinity.")
+@rubric.test("perplexity", points=1, visible=True, hint="The same for 3000 tokens: a finite number.")
 def survives_a_long_text(submission, rng):
     probabilities, tokens = draw_matrix(rng, 6), draw_tokens(rng, 3000, 6)
     got = submission.perplexity(probabilities, tokens)
@@ -285,6 +285,18 @@ def without_sum(probabilities, start, noise):
     return walk(probabilities, start, noise, choose)
 
 
+@rubric.mistake(
+    "sample", "You look at one token back. This model looks at two: the row is P[a, b], and a is not always b."
+)
+def only_the_nearer(probabilities, start, noise):
+    return walk(probabilities, start, noise, first_above, move=lambda a, b, c: (c, c))
+
+
+@rubric.mistake("sample", "You average over the older token. It is known: the row is P[a, b] for the a that was there.")
+def averages_the_older(probabilities, start, noise):
+    return walk(probabilities.mean(0).expand_as(probabilities), start, noise, first_above)
+
+
 def draw_table(rng, vocab_size, grain=16):
     """P[a, b, c] in sixteenths, so that running sums are exact in any order and any precision."""
     draws = torch.randint(vocab_size, (vocab_size, vocab_size, grain), generator=rng)
@@ -306,7 +318,12 @@ def follows_the_noise(submission, rng):
     assert_close(submission.sample(table, start, noise), sample(table, start, noise), what="the tokens")
 
 
-@rubric.test("sampling", points=1, visible=True, hint="What if u is exactly a running sum, or exactly 0?")
+@rubric.test(
+    "sampling",
+    points=1,
+    visible=True,
+    hint="The first token whose running sum is *greater* than u, also where u is a sum, or 0.",
+)
 def never_draws_the_impossible(submission, rng):
     table, start, noise = draw_table(rng, 5), draw_start(rng, 5), []
     a, b = start
@@ -561,7 +578,12 @@ def scores_every_order(submission, rng):
     assert_close(as_list(got), perplexity_by_order(train, held_out, 4, 3, 0.1), what="the perplexities")
 
 
-@rubric.test("orders", points=1, visible=True, hint="The last tokens of train: what follows them?")
+@rubric.test(
+    "orders",
+    points=1,
+    visible=True,
+    hint="Only contexts that a token follows are counted; the last tokens of train have none.",
+)
 def counts_only_contexts_that_are_followed(submission, rng):
     train, held_out = draw_language(rng, (25, 60), 3)
     train[-2:], held_out[:9] = [2, 1], [2, 1, 0] * 3  # the held-out text asks for the context that ends the other one

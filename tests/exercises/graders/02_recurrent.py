@@ -211,12 +211,13 @@ def assert_clips(submission, gradients, max_norm):
     "clipping", points=1, visible=True, hint="One norm over all tensors; scale all of them by max_norm / norm."
 )
 def long_gradients_are_shortened(submission, rng):
-    assert_clips(submission, [3 * draw(rng, 4, 3), 2 * draw(rng, 5)], 1.5)
+    assert_clips(submission, [3 * draw(rng, 4, 3), 2 * draw(rng, 5), draw(rng, 2, 6)], 1.5)
+    assert_clips(submission, [0.1 * draw(rng, 4, 3), 0.2 * draw(rng, 5), 0.1 * draw(rng, 6)], 0.05)
 
 
 @rubric.test("clipping", points=1, visible=True, hint="Below max_norm nothing changes.")
 def short_gradients_stay(submission, rng):
-    gradients = [0.02 * draw(rng, 4, 3), 0.03 * draw(rng, 5)]
+    gradients = [0.02 * draw(rng, 4, 3), 0.03 * draw(rng, 5), 0.01 * draw(rng, 2, 6)]
     assert_clips(submission, gradients, 2.0)
 
 
@@ -641,7 +642,7 @@ def assert_gradients(submission, rng, batch, length, input_dim, hidden_dim):
     "bptt",
     points=2,
     visible=True,
-    hint="With one sequence of two steps you can write every term down.",
+    hint="The gradients by U, W and b, added up over the two steps: few enough terms to write down.",
     needs=("rnn_step", "run_rnn"),
 )
 def two_steps_are_right(submission, rng):

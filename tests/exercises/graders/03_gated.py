@@ -103,7 +103,7 @@ def assert_pair(got, want):
     assert_close(got, want, what=("the hidden state h'", "the memory c'"))
 
 
-@rubric.test("lstm", points=2, visible=True, hint="Go through the six lines one by one; which block is which gate?")
+@rubric.test("lstm", points=2, visible=True, hint="The six lines of the LSTM, with the blocks in the order i, f, g, o.")
 def lstm_step_matches_the_equations(submission, rng):
     inputs = lstm_inputs(rng, 3, 4, 5)
     assert_pair(submission.lstm_step(*inputs), lstm_step(*inputs))
@@ -303,7 +303,9 @@ def ignores_the_share(share, gap):
     return math.log(gap)
 
 
-@rubric.test("forget_bias", points=1, visible=True, hint="Four blocks of H: i, f, g, o. Which is the second?")
+@rubric.test(
+    "forget_bias", points=1, visible=True, hint="Of the four blocks i, f, g, o the second is set; the others stay."
+)
 def opens_one_block(submission, rng):
     b = draw(rng, 12)
     assert_close(submission.open_forget_gate(b, 2.5), open_forget_gate(b, 2.5), what="the bias")

@@ -212,16 +212,16 @@ def loss_has_its_gradient(submission, rng):
 class Speakers:
     """A next-token model for tests: row b ends at step ends[b], and would go on talking after its end."""
 
-    def __init__(self, rng, ends, vocab_size=8):
-        self.ends = torch.tensor(ends)
+    def __init__(self, rng, ends, vocab_size=8, ids=(PAD, BOS, EOS)):
+        self.ends, (self.pad, self.bos, self.eos) = torch.tensor(ends), ids
         self.first, self.second = 2 * draw(rng, len(ends), vocab_size, vocab_size), draw(rng, vocab_size, vocab_size)
 
     def __call__(self, prefix):
         rows, step = torch.arange(len(prefix)), prefix.shape[1]  # step tokens are there, bos among them
         seen = F.one_hot(prefix, self.second.shape[0]).float().sum(1)  # (B, V) counts of everything so far
         logits = self.first[rows, prefix[:, -1]] + seen @ self.second  # (B, V)
-        logits[:, [PAD, BOS]] = -50.0
-        logits[:, EOS] = torch.where(self.ends == step, 50.0, -50.0)
+        logits[:, [self.pad, self.bos]] = -50.0
+        logits[:, self.eos] = torch.where(self.ends == step, 50.0, -50.0)
         return logits.log_softmax(-1)
 
 
@@ -250,6 +250,11 @@ def greedy_decode(next_log_probs, batch_size, bos_id, eos_id, pad_id, max_len):
 )
 def talks_on(next_log_probs, batch_size, bos_id, eos_id, pad_id, max_len):
     return greedy(next_log_probs, batch_size, max_len, likeliest, eos_id=eos_id, pad_id=None, bos_id=bos_id)
+
+
+@rubric.mistake("greedy_decode", "You repeat eos_id after the end of a row. One ends it; what follows is pad_id.")
+def repeats_eos(next_log_probs, batch_size, bos_id, eos_id, pad_id, max_len):
+    return greedy(next_log_probs, batch_size, max_len, likeliest, eos_id=eos_id, pad_id=eos_id, bos_id=bos_id)
 
 
 @rubric.mistake("greedy_decode", "You stop at the first end symbol of any row. Go on until *every* row has ended.")
@@ -294,8 +299,8 @@ def draws_at_random(next_log_probs, batch_size, bos_id, eos_id, pad_id, max_len)
 
 def assert_decodes(submission, model, max_len):
     count = len(model.ends)
-    got = submission.greedy_decode(model, count, BOS, EOS, PAD, max_len)
-    assert_close(got, greedy_decode(model, count, BOS, EOS, PAD, max_len), what="the ids")
+    asked = model, count, model.bos, model.eos, model.pad, max_len
+    assert_close(submission.greedy_decode(*asked), greedy_decode(*asked), what="the ids")
 
 
 def shuffled(rng, ends):
@@ -316,11 +321,12 @@ def stops_at_max_len(submission, rng):
     "greedy",
     points=1,
     visible=False,
-    topic="other batches",
-    hint="One row alone, and a batch in which all end at once.",
+    topic="other batches, ids",
+    hint="One row alone, a batch in which all end at once, other special ids.",
 )
 def other_batches_end_too(submission, rng):
     assert_decodes(submission, Speakers(rng, [3]), max_len=8)
+    assert_decodes(submission, Speakers(rng, shuffled(rng, [1, 3, 5]), ids=(4, 6, 3)), max_len=9)
     assert_decodes(submission, Speakers(rng, [1, 1, 1, 1]), max_len=6)
     assert_decodes(submission, Speakers(rng, shuffled(rng, [99, 2, 5, 99, 4])), max_len=7)
 
@@ -356,6 +362,10 @@ def closest(candidate, references):
     return min((abs(len(candidate) - len(reference)), len(reference)) for reference in references)[1]
 
 
+def brevity_of(length, target):
+    return min(1.0, math.exp(1 - target / length))
+
+
 def bleu_of(candidates, references, max_order, *, count=clipped_matches, mean=None, brevity=None, wanted=closest):
     """BLEU in small pieces, so that a mistake can change one."""
     counts = [
@@ -371,7 +381,7 @@ def bleu_of(candidates, references, max_order, *, count=clipped_matches, mean=No
     geometric = math.exp(sum(map(math.log, precisions)) / max_order)
     length = sum(map(len, candidates))
     target = sum(wanted(c, r) for c, r in zip(candidates, references, strict=True))
-    penalty = brevity(length, target) if brevity else min(1.0, math.exp(1 - target / length))
+    penalty = brevity(length, target) if brevity else brevity_of(length, target)
     return 100 * penalty * (mean(precisions) if mean else geometric)
 
 
@@ -450,6 +460,16 @@ def ratio_penalty(candidates, references, max_order=4):
 )
 def arithmetic(candidates, references, max_order=4):
     return bleu_of(candidates, references, max_order, mean=lambda precisions: sum(precisions) / len(precisions))
+
+
+@rubric.mistake(
+    "bleu",
+    "You take the brevity penalty sentence by sentence. Add the lengths up over the corpus; there is one penalty.",
+)
+def penalty_of_each_sentence(candidates, references, max_order=4):
+    pairs = list(zip(candidates, references, strict=True))
+    penalties = [brevity_of(len(c), closest(c, r)) for c, r in pairs]
+    return bleu_of(candidates, references, max_order, brevity=lambda *_: sum(penalties) / len(penalties))
 
 
 @rubric.mistake(
@@ -561,7 +581,7 @@ def closest_reference_counts(submission, rng):
     needs=("clipped_matches",),
 )
 def no_match_is_zero(submission, rng):
-    candidates, references = [["moon", "the", "moon"]], [[["the", "cat", "sat", "on", "it"]]]
+    candidates, references = [["the", "moon", "cat"]], [[["the", "cat", "sat", "on", "it"]]]
     assert_close(submission.bleu(candidates, references), 0.0, what="BLEU without a matching pair of words")
     candidates, references = corpus(rng, (16, 8, 11, 10), cut=1, others=(-2,))
     assert_close(submission.bleu(candidates, references, 3), bleu(candidates, references, 3), what="BLEU-3", rtol=1e-3)
@@ -586,8 +606,10 @@ class Storyteller:
         return logits.log_softmax(-1)
 
 
-def search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty, *, keep=None, carry=None, extra=0):
-    """Beam search in small pieces, so that a mistake can change one: what is kept, and which sum is carried on."""
+def search(
+    next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty, *, keep=None, carry=None, extra=0, stop=None
+):
+    """Beam search in small pieces, so that a mistake can change one: what is kept, which sum is carried on, the end."""
     beams, finished = [([bos_id], 0.0)], []
     for step in range(1, max_len + 1):
         rows = next_log_probs(torch.tensor([ids for ids, _ in beams])).double().tolist()
@@ -599,7 +621,7 @@ def search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty, *
         kept = keep(candidates) if keep else sorted(candidates, key=lambda pair: -pair[1])[:beam_size]
         finished += [pair for pair in kept if pair[0][-1] == eos_id]
         beams = [pair for pair in kept if pair[0][-1] != eos_id]
-        if not beams:
+        if not beams or (stop and stop(finished)):
             break
     scored = [(ids[1:], total / (len(ids) - 1 + extra) ** length_penalty) for ids, total in finished + beams]
     return sorted(scored, key=lambda pair: -pair[1])
@@ -661,6 +683,22 @@ def fills_the_beam_up(next_log_probs, beam_size, bos_id, eos_id, max_len, length
 @rubric.mistake("beam_search", "Your sequences never end: take those that end with eos out of the beam, into a list.")
 def ignores_eos(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty):
     return search(next_log_probs, beam_size, bos_id, -1, max_len, length_penalty)
+
+
+@rubric.mistake(
+    "beam_search", "You stop as soon as one sequence has ended. A longer one may score higher: go on until all have."
+)
+def stops_at_the_first(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty):
+    return search(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty, stop=bool)
+
+
+@rubric.mistake(
+    "beam_search",
+    "You stop as soon as one sequence has ended, and drop the others. Go on until all have ended, or max_len.",
+)
+def returns_the_first(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty):
+    found = stops_at_the_first(next_log_probs, beam_size, bos_id, eos_id, max_len, length_penalty)
+    return [pair for pair in found if pair[0][-1] == eos_id] or found
 
 
 @rubric.mistake("beam_search", "Plain log-probabilities: the final score is divided by length ** length_penalty.")

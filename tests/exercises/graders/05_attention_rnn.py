@@ -291,6 +291,7 @@ def large_scores_do_not_overflow(submission, rng):
 )
 def softmax_has_clean_gradients(submission, rng):
     scores, lengths, upstream = draw(rng, 3, 5), torch.tensor([2, 5, 1]), draw(rng, 3, 5)
+    scores = torch.where(real(scores, lengths), scores, 300.0)
     got, want = (s.masked_softmax.gradients(scores, lengths, upstream=upstream) for s in (submission, rubric.solution))
     assert_close(got, want)
 
@@ -421,7 +422,7 @@ def predictive_window_is_a_bell(submission, rng):
 )
 def predictive_window_at_the_edges(submission, rng):
     scores, lengths = draw(rng, 4, 8), torch.tensor([8, 5, 3, 8])
-    centre = torch.tensor([0.1, 4.9, 2.2, 7.7])
+    centre = torch.tensor([0.1, 4.9, 2.2, 6.0])
     for window in (1, 2, 20):
         got = submission.local_p_weights(scores, centre, lengths, window)
         assert_close(got, local_p_weights(scores, centre, lengths, window), what=f"the weights, window {window}")

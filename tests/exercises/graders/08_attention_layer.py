@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -95,13 +96,13 @@ def assert_attends(got, want):
     assert_close(got, want, what=("the output", "the weights"))
 
 
-@rubric.test("attention", points=1, visible=True, hint="Go through the formula one factor at a time.")
+@rubric.test("attention", points=1, visible=True, hint="softmax(QKᵀ / √d) V, one factor at a time.")
 def matches_the_formula(submission, rng):
     query, key, value = draw(rng, 2, 4, 3), draw(rng, 2, 5, 3), draw(rng, 2, 5, 6)
     assert_attends(submission.attention(query, key, value), attention(query, key, value))
 
 
-@rubric.test("attention", points=1, visible=True, hint="Scores of a hundred are no reason for NaN.")
+@rubric.test("attention", points=1, visible=True, hint="The same for scores of a hundred, without NaN.")
 def survives_large_scores(submission, rng):
     query, key, value = 40 * draw(rng, 2, 4, 3), 40 * draw(rng, 2, 5, 3), draw(rng, 2, 5, 6)
     assert_attends(submission.attention(query, key, value), attention(query, key, value))
@@ -320,6 +321,18 @@ class MaskOnHeads(Variant):
         return mask
 
 
+@rubric.mistake("MultiHeadAttention", "You use the keys as values. What is averaged comes from `value_proj`.")
+class KeysAsValues(Variant):
+    def attend(self, q, k, v, mask):
+        return dot_product_attention(q, k, k, mask)
+
+
+@rubric.mistake("MultiHeadAttention", "You use the values as keys. What is compared comes from `key_proj`.")
+class ValuesAsKeys(Variant):
+    def attend(self, q, k, v, mask):
+        return dot_product_attention(q, v, v, mask)
+
+
 @rubric.mistake("MultiHeadAttention", "You never pass the mask on to the attention.")
 class IgnoresMask(Variant):
     def lift(self, mask):
@@ -396,10 +409,10 @@ def entropy(scores):
     return -(logs.exp() * logs).sum(-1)
 
 
-def experiment(widths, num_samples, power=0.5, source=torch.randn, spread=torch.std):
+def experiment(widths, num_samples, power=0.5, source=torch.randn, spread=torch.std, num_keys=16, shared=False):
     rows = []
     for width in widths:
-        query, key = source(num_samples, 1, width), source(num_samples, 16, width)
+        query, key = source(num_samples, 1, width), source(1 if shared else num_samples, num_keys, width)
         scores = (query @ key.mT).squeeze(1)  # (num_samples, 16)
         rows.append([spread(scores), entropy(scores).mean(), entropy(scores / width**power).mean()])
     return torch.tensor(rows)  # (len(widths), 3)
@@ -408,6 +421,15 @@ def experiment(widths, num_samples, power=0.5, source=torch.randn, spread=torch.
 @rubric.reference
 def scaling_experiment(widths, num_samples):
     return experiment(widths, num_samples)
+
+
+@cache
+def in_the_limit(width, num_samples=100_000):
+    """What a row comes to with more and more samples: for a given query the scores are |q| times normal draws."""
+    generator = torch.Generator().manual_seed(width)
+    length = torch.randn(num_samples, width, generator=generator).norm(dim=1, keepdim=True)
+    scores = length * torch.randn(num_samples, 16, generator=generator)
+    return [math.sqrt(width), float(entropy(scores).mean()), float(entropy(scores / math.sqrt(width)).mean())]
 
 
 @rubric.mistake("entropy", "That is entropy in bits. Nats use the natural logarithm.")
@@ -454,6 +476,24 @@ def variance_column(widths, num_samples):
 
 @rubric.mistake(
     "scaling_experiment",
+    "All your queries share one set of keys, so the table hangs on 16 draws. Draw 16 keys for *each* query.",
+)
+def shared_keys(widths, num_samples):
+    return experiment(widths, num_samples, shared=True)
+
+
+@rubric.mistake("scaling_experiment", "You draw 15 keys for a query. The task has 16.")
+def one_key_too_few(widths, num_samples):
+    return experiment(widths, num_samples, num_keys=15)
+
+
+@rubric.mistake("scaling_experiment", "You draw 17 keys for a query. The task has 16.")
+def one_key_too_many(widths, num_samples):
+    return experiment(widths, num_samples, num_keys=17)
+
+
+@rubric.mistake(
+    "scaling_experiment",
     "torch.rand draws from [0, 1), whose mean is not 0. The argument needs mean 0 and variance 1: torch.randn.",
 )
 def uniform_draws(widths, num_samples):
@@ -474,7 +514,7 @@ def entropy_survives_peaked_weights(submission, rng):
 
 @rubric.test(
     "scaling",
-    points=2,
+    points=1,
     visible=True,
     hint="A row for each width, drawn by torch.randn.",
     needs=("entropy",),
@@ -484,6 +524,25 @@ def experiment_shows_the_two_trends(submission, rng):
     got = submission.scaling_experiment([32, 128], 300)
     want = rubric.solution.scaling_experiment([32, 128], 300)
     assert_close(got, want, what="the table", rtol=0.06, atol=0.15)  # chance moves it by a fifth of that
+
+
+def assert_sixteen_keys(submission, widths):
+    """With so many samples chance moves the table by a fifth of what is allowed, and a 17th key by more than that."""
+    got = submission.scaling_experiment(widths, 8_000)
+    want = torch.tensor([in_the_limit(width) for width in widths])
+    assert_close(got, want, what="the table of 8000 samples", rtol=0.015, atol=0.006)
+
+
+@rubric.test(
+    "scaling",
+    points=1,
+    visible=True,
+    hint="num_samples queries, and for each its own 16 keys.",
+    needs=("entropy",),
+    noise=0.03,
+)
+def experiment_draws_sixteen_keys_for_each_query(submission, rng):
+    assert_sixteen_keys(submission, [4, 8])
 
 
 @rubric.test(
@@ -499,6 +558,7 @@ def experiment_holds_for_other_widths(submission, rng):
     widths = [2**k for k in (5 + torch.randperm(4, generator=rng)[:3]).tolist()]
     got = submission.scaling_experiment(widths, 300)
     assert_close(got, rubric.solution.scaling_experiment(widths, 300), what="the table", rtol=0.06, atol=0.15)
+    assert_sixteen_keys(submission, [8, 4, 4])
 
 
 # 5. Equivariance
@@ -615,6 +675,9 @@ class Layers:
     def positioned(self, x):
         return self.self_attention(x + self.positions[:, : x.shape[1]])
 
+    def faint(self, x):
+        return self.self_attention(x + 0.05 * self.positions[:, : x.shape[1]])
+
     def negated(self, x):
         return -self.positioned(x)
 
@@ -639,6 +702,7 @@ ANSWERS = {
     "self_attention": "equivariant",
     "causal": "neither",
     "positioned": "neither",
+    "faint": "neither",
     "pooled": "invariant",
     "shared": "invariant",
     "mirrored": "neither",
@@ -670,7 +734,7 @@ def gap_of_self_attention_is_rounding(submission, rng):
     "equivariance",
     points=2,
     visible=True,
-    hint="Which of the two must hold for *every* order?",
+    hint="The name of what holds for *every* order of the tokens.",
     needs=("equivariance_gap",),
 )
 def symmetry_of_the_plain_layers(submission, rng):
@@ -690,5 +754,5 @@ def symmetry_of_the_plain_layers(submission, rng):
 )
 def symmetry_is_not_fooled_by_one_shuffle(submission, rng):
     zoo, x = Layers(rng), draw(rng, 2, 3, 6)
-    for name in ("causal", "paired", "convolved", "pooled"):
+    for name in ("causal", "paired", "convolved", "faint", "pooled"):
         assert_close(submission.symmetry(getattr(zoo, name), x), ANSWERS[name], what=f"symmetry of a layer ({name})")

@@ -66,6 +66,15 @@ def half_exponent(num_positions, d_model, base=10_000.0):
 
 @rubric.mistake(
     "sinusoidal_table",
+    "Your slowest pair has the speed 1 / base: you divide i by the number of pairs minus 1. Divide 2i by d_model.",
+)
+def reaches_the_base(num_positions, d_model, base=10_000.0):
+    pairs = torch.arange(d_model // 2)
+    return waves(torch.arange(num_positions), base ** (-pairs / max(1, d_model // 2 - 1)))
+
+
+@rubric.mistake(
+    "sinusoidal_table",
     "Each column has a speed of its own. The sine and the cosine of a pair share one, or they are no clock hand.",
 )
 def speed_for_every_column(num_positions, d_model, base=10_000.0):
@@ -425,6 +434,11 @@ def rotates_without_minus(x, positions, base=10_000.0):
 @rubric.mistake("rotate", "All pairs turn equally fast. Pair i turns by position / base^(2i / D).")
 def rotates_at_one_speed(x, positions, base=10_000.0):
     return torch.stack(turn_pairs(x, positions, torch.ones(x.shape[-1] // 2)), dim=-1).flatten(-2)
+
+
+@rubric.mistake("rotate", "Your pairs slow down too little: the exponent is 2i / D, and you have i / D.")
+def rotates_with_half_the_exponent(x, positions, base=10_000.0):
+    return rotate(x, positions, math.sqrt(base))
 
 
 @rubric.mistake(

@@ -117,6 +117,15 @@ def replace_text(symbols, pair):
     return " ".join(symbols).replace(" ".join(pair), "".join(pair)).split(" ")
 
 
+def join_from_the_right(symbols, pair):
+    return [symbol[::-1] for symbol in join([s[::-1] for s in symbols[::-1]], [s[::-1] for s in pair[::-1]])][::-1]
+
+
+@rubric.mistake("learn_merges", "You join from the right: 'a a a' becomes 'a aa'. Go from the left, and get 'aa a'.")
+def joins_from_the_right(words, num_merges):
+    return learn(words, num_merges, joined=join_from_the_right)
+
+
 @rubric.mistake(
     "learn_merges",
     "Replacing text joins halves of longer tokens: in 'xa b' it finds 'a b'. Compare whole tokens, two at a time.",
@@ -215,6 +224,14 @@ def applies_once(word, merges):
     return symbols
 
 
+@rubric.mistake("segment", "You join from the right: 'a a a' becomes 'a aa'. Go from the left, and get 'aa a'.")
+def segments_from_the_right(word, merges):
+    symbols = list(word)
+    for pair in merges:
+        symbols = join_from_the_right(symbols, pair)
+    return symbols
+
+
 @rubric.mistake("segment", "Replacing text joins halves of longer tokens. Compare whole tokens, two at a time.")
 def segments_by_replacing_text(word, merges):
     symbols = list(word)
@@ -249,7 +266,12 @@ def learns_the_merges_of_a_small_text(submission, rng):
     assert_learns(submission, {"zyzy": 1, "xyxyxy": 4, "abab": 5, "zzz": 2, "abc": 1, "bca": 7}, 5)
 
 
-@rubric.test("bpe", points=2, visible=True, hint="Count all over again after each merge, and look at ties.")
+@rubric.test(
+    "bpe",
+    points=2,
+    visible=True,
+    hint="Pairs are counted anew after each merge; of equally frequent ones the smaller wins.",
+)
 def learns_the_merges_of_random_words(submission, rng):
     words = random_words(rng, "dcba", 30) | {"dada": 3, "bdadab": 2, "cdada": 4}
     assert_learns(submission, words, 20)
@@ -544,6 +566,27 @@ class AddsTheNormalised(EncoderBlock):
     def forward(self, x, mask=None):
         x = self.norm1(x)
         x = self.norm2(x + self.mix(x, mask))
+        return x + self.think(x)
+
+
+@rubric.mistake(
+    "EncoderBlock",
+    "Around attention you add the *normalised* x. The stream itself stays as it is: x + f(norm1(x)).",
+)
+class AddsTheFirstNormalised(EncoderBlock):
+    def forward(self, x, mask=None):
+        x = self.norm1(x)
+        x = x + self.mix(x, mask)
+        return x + self.think(self.norm2(x))
+
+
+@rubric.mistake(
+    "EncoderBlock",
+    "Around the feed-forward net you add the *normalised* x. The stream itself stays as it is: x + f(norm2(x)).",
+)
+class AddsTheSecondNormalised(EncoderBlock):
+    def forward(self, x, mask=None):
+        x = self.norm2(x + self.mix(self.norm1(x), mask))
         return x + self.think(x)
 
 

@@ -217,6 +217,8 @@ def block_is_the_one_of_set_10(submission, rng):
     mask = causal_mask(3, 5)
     got, want = (f(query, key, value, 3, mask) for f in (submission.attend, attend))
     assert_close(got, want, what="attend(…, num_heads=3, mask)")
+    got, want = (f(query, key, value, 3) for f in (submission.attend, attend))
+    assert_close(got, want, what="attend(…, num_heads=3)")
     mine, reference = blocks(submission, rng, 12, 3, 20)
     x = draw(rng, 2, 5, 12)
     assert_close(mine(x), reference(x), what="the block's output")
@@ -417,7 +419,7 @@ def models(submission, rng, *sizes):
     hint="Embeddings plus positions, every block with a causal mask, the norm, the tied head.",
     needs=("attend", "EncoderBlock"),
 )
-def gpt_gives_the_logits_of_every_next_token(submission, rng):
+def logits_are_those_of_every_next_token(submission, rng):
     mine, reference = models(submission, rng, 11, 8, 12, 3, 2, 20)
     tokens = draw_ids(rng, 0, 11, 2, 5)
     assert_close(mine(tokens), reference(tokens), what="the logits")
@@ -439,7 +441,7 @@ def loss_is_shifted_by_one(submission, rng):
     hint="Try a text as long as max_len, a single token, and look at the gradients.",
     needs=("attend", "EncoderBlock"),
 )
-def gpt_learns_in_every_weight_and_at_every_length(submission, rng):
+def model_learns_in_every_weight_and_at_every_length(submission, rng):
     mine, reference = models(submission, rng, 13, 6, 8, 2, 3, 12)
     for length in (6, 1):
         tokens = draw_ids(rng, 0, 13, 3, length)
@@ -684,6 +686,17 @@ def swaps_the_last_tenth_too(tokens, chance, action, random_tokens, mask_id, pad
 
 
 @rubric.mistake(
+    "corrupt",
+    "Your random tokens are not those that were given: where one is put in, take the one at the same place.",
+)
+def random_tokens_in_a_row(tokens, chance, action, random_tokens, mask_id, pad_id):
+    chosen = (chance < 0.15) & (tokens != pad_id)
+    swapped = chosen & (action >= 0.8) & (action < 0.9)
+    in_a_row = torch.zeros_like(tokens).masked_scatter(swapped, random_tokens)
+    return corrupted(tokens, chosen, action, in_a_row, mask_id)
+
+
+@rubric.mistake(
     "corrupt", "You write into `tokens` itself, and whoever gave it to you has lost the text. Clone it first."
 )
 def corrupts_in_place(tokens, chance, action, random_tokens, mask_id, pad_id):
@@ -846,6 +859,11 @@ def always_first(model, tokens, caches=None):
     return walk(model, tokens, caches, 0)
 
 
+@rubric.mistake("gpt_step", "Your positions are one too low: with t tokens in the cache, the new one stands at t.")
+def one_too_near(model, tokens, caches=None):
+    return walk(model, tokens, caches, max(0, length_of(caches) - 1))
+
+
 @rubric.mistake("gpt_step", "Your positions are one too high: with t tokens in the cache, the new one stands at t.")
 def one_too_far(model, tokens, caches=None):
     return walk(model, tokens, caches, length_of(caches) + 1)
@@ -921,13 +939,14 @@ def block_steps_equal_the_whole_block(submission, rng):
 def assert_walks(submission, rng, sizes, batch, length):
     model, reference = models(submission, rng, *sizes)
     tokens = draw_ids(rng, 0, sizes[0], batch, length)
-    whole, caches = reference(tokens), None
+    whole, caches, steps = reference(tokens), [None], []
     for t in range(length):
-        got = submission.gpt_step(model, tokens[:, t], caches)
-        want = rubric.solution.gpt_step(reference, tokens[:, t], caches)
-        assert_steps(got, want, f"the logits after token {t}")
+        steps.append(rubric.solution.gpt_step(reference, tokens[:, t], caches[t]))
+        caches.append(steps[t][1])
+    for t in (length - 1, *range(length - 1)):  # with many tokens at first, so that wrong positions are told apart
+        got = submission.gpt_step(model, tokens[:, t], caches[t])
+        assert_steps(got, steps[t], f"the logits after token {t}")
         assert_close(got[0], whole[:, t], what=f"the logits after token {t}, against all at once", rtol=1e-3, atol=1e-4)
-        caches = want[1]
 
 
 @rubric.test(

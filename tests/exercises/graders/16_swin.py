@@ -7,13 +7,12 @@ from lecturelib.grading import Rubric, assert_close, draw
 from lecturelib.layers import join_neighbours, merge_windows, partition_windows, shift_regions
 from lecturelib.layers import relative_index as index_of
 from lecturelib.layers import shift_mask as mask_of
+from lecturelib.models.swin_v2 import log_offsets
 
 rubric = Rubric("16_swin", title="Swin")
 rubric.exercise("windows", title="Cut and put back", minutes=10, difficulty=2, defines=("partition", "reverse"))
 rubric.exercise("merging", title="Four patches into one", minutes=10, difficulty=2, defines=("merge_patches",))
-rubric.exercise(
-    "bias", title="A number for every offset", minutes=20, difficulty=3, defines=("relative_index", "relative_bias")
-)
+rubric.exercise("bias", title="A bias for any window", minutes=20, difficulty=3, defines=("log_spaced", "smooth_bias"))
 rubric.exercise("shift", title="Shift, and mask", minutes=30, difficulty=4, defines=("shifted_windows", "shift_mask"))
 rubric.exercise("cost", title="What it costs", minutes=30, difficulty=3, defines=("attention_cost", "stage_costs"))
 
@@ -88,15 +87,15 @@ def swapped_sides(windows, size, rows, columns):
 
 @rubric.test("windows", points=1, visible=True, hint="Number the patches of a 4 × 6 grid and cut it by hand, M = 2.")
 def cuts_windows_row_by_row(submission, rng):
-    for rows, columns, size in ((4, 6, 2), (6, 9, 3)):
-        x = draw(rng, 2, rows, columns, 5)
+    for rows, columns, size in ((6, 8, 2), (6, 15, 3)):
+        x = draw(rng, 7, rows, columns, 5)
         assert_close(submission.partition(x, size), partition(x, size), what="the windows")
 
 
 @rubric.test("windows", points=1, visible=True, hint="Cutting and putting back must change nothing.")
 def puts_windows_back(submission, rng):
-    windows = draw(rng, 3 * 2 * 3, 4, 5)
-    assert_close(submission.reverse(windows, 2, 4, 6), reverse(windows, 2, 4, 6), what="the grid")
+    windows = draw(rng, 7 * 3 * 4, 4, 5)
+    assert_close(submission.reverse(windows, 2, 6, 8), reverse(windows, 2, 6, 8), what="the grid")
 
 
 @rubric.test(
@@ -219,106 +218,171 @@ def merging_passes_gradients(submission, rng):
     assert_close(submission.merge_patches(x, weight), merge_patches(x, weight), what="the merged grid of small numbers")
 
 
-# 3. Relative bias
+# 3. A bias for any window
 
 
 @rubric.reference
-def relative_index(size):
-    return index_of((size, size))
+def log_spaced(size, trained):
+    return log_offsets((size, size), trained)[index_of((size, size))]  # (T, T, 2)
 
 
 @rubric.reference
-def relative_bias(table, size):
-    return table[index_of((size, size))].permute(2, 0, 1)  # (H, T, T)
+def smooth_bias(weight_1, bias_1, weight_2, size, trained):
+    return bias_of(log_spaced(size, trained), weight_1, bias_1, weight_2)
+
+
+def bias_of(offsets, weight_1, bias_1, weight_2, *, bend=torch.relu, squash=lambda score: 16 * torch.sigmoid(score)):
+    return squash(bend(offsets @ weight_1.T + bias_1) @ weight_2.T).permute(2, 0, 1)  # (H, T, T)
 
 
 def offsets(size):
     place = torch.cartesian_prod(torch.arange(size), torch.arange(size))  # (T, 2)
-    apart = place[:, None] - place  # (T, T, 2), query minus key
-    return apart[..., 0], apart[..., 1]
+    return (place[:, None] - place).float()  # (T, T, 2), query minus key
 
 
-@rubric.mistake("relative_index", "Your offsets are key minus query. Row i is the query: take query minus key.")
-def key_minus_query(size):
-    return index_of((size, size)).T
+def squeezed(apart):
+    return apart.sign() * torch.log2(1 + apart.abs())
 
 
-@rubric.mistake("relative_index", "Columns count most in your number. Rows first: down · (2M − 1) + across.")
-def columns_first(size):
-    down, across = offsets(size)
-    return (across + size - 1) * (2 * size - 1) + down + size - 1
+@rubric.mistake("log_spaced", "Your offsets are key minus query. Row i is the query: take query minus key.")
+def key_minus_query(size, trained):
+    return -log_spaced(size, trained)
 
 
-@rubric.mistake(
-    "relative_index",
-    "Different offsets get the same number: there are 2M − 1 of them across, so multiply by 2M − 1, not M.",
-)
-def times_window(size):
-    down, across = offsets(size)
-    return (down + size - 1) * size + across + size - 1
+@rubric.mistake("log_spaced", "Your columns stand before your rows. The rows apart come first in each pair of numbers.")
+def columns_first(size, trained):
+    return log_spaced(size, trained).flip(-1)
 
 
 @rubric.mistake(
-    "relative_index", "You number distances, so left and right are alike (that is LeViT). Keep the sign of the offset."
+    "log_spaced", "You squeeze distances, so left and right are alike. Put the sign of the offset back after the log."
 )
-def distances(size):
-    down, across = offsets(size)
-    return down.abs() * (2 * size - 1) + across.abs()
+def distances(size, trained):
+    return log_spaced(size, trained).abs()
+
+
+@rubric.mistake("log_spaced", "These are the offsets scaled to ±8 at the edge. The logarithm is missing.")
+def linear(size, trained):
+    return 8 * offsets(size) / (trained - 1)
 
 
 @rubric.mistake(
-    "relative_index", "Some of your numbers are negative. Add M − 1 to both offsets before you combine them."
+    "log_spaced",
+    "You measure in the new window, where each offset gets another number than in training. Divide by `trained` − 1.",
 )
-def negative(size):
-    down, across = offsets(size)
-    return down * (2 * size - 1) + across
+def measured_in_the_new_window(size, trained):
+    return squeezed(8 * offsets(size) / (size - 1)) / 3
 
 
-@rubric.mistake("relative_bias", "Right numbers, heads in the wrong place: move them to the front, (H, T, T).")
-def heads_last(table, size):
-    return table[index_of((size, size))]  # (T, T, H)
+@rubric.mistake(
+    "log_spaced",
+    "You divide by the side of the training window. Its largest offset is one less, and that is what becomes 8.",
+)
+def measured_in_sides(size, trained):
+    return squeezed(8 * offsets(size) / trained) / 3
 
 
-@rubric.mistake("relative_bias", "A view cannot move the heads to the front: it scrambles the numbers. Use permute.")
-def heads_by_view(table, size):
-    return table[index_of((size, size))].reshape(-1, size * size, size * size)  # (H, T, T)
+@rubric.mistake(
+    "log_spaced",
+    "This is sign(Δ) log₂(1 + |Δ|) of the offset as it is. Scale it first: the edge of the training window is 8.",
+)
+def unscaled(size, trained):
+    return squeezed(offsets(size))
 
 
-@rubric.mistake("relative_bias", "Queries and keys are swapped: the query's row comes before the key's column.")
-def transposed(table, size):
-    return relative_bias(table, size).mT
+@rubric.mistake("log_spaced", "Three times too large: divide by log₂ 8, so that the edge of the window is near ±1.")
+def not_divided(size, trained):
+    return 3 * log_spaced(size, trained)
 
 
-@rubric.test("bias", points=2, visible=True, hint="Both offsets run from −(M − 1) to M − 1. Which pair is number 0?")
-def numbers_every_offset(submission, rng):
-    for size in (2, 3):
-        assert_close(submission.relative_index(size), relative_index(size), what=f"the index for M = {size}")
+@rubric.mistake("log_spaced", "That is the natural logarithm over 3. Both are to base 2 here: log₂ 8 = 3.")
+def natural_logarithm(size, trained):
+    return log_spaced(size, trained) / torch.log2(torch.tensor(2.718281828459045))
 
 
-@rubric.test("bias", points=1, visible=True, hint="Look each pair's number up in the table.", needs=("relative_index",))
-def looks_the_bias_up(submission, rng):
-    table = draw(rng, 25, 2)
-    assert_close(submission.relative_bias(table, 3), relative_bias(table, 3), what="the bias")
+@rubric.mistake("smooth_bias", "Right numbers, heads in the wrong place: move them to the front, (H, m², m²).")
+def heads_last(weight_1, bias_1, weight_2, size, trained):
+    return smooth_bias(weight_1, bias_1, weight_2, size, trained).permute(1, 2, 0)  # (T, T, H)
+
+
+@rubric.mistake("smooth_bias", "A view cannot move the heads to the front: it scrambles the numbers. Use permute.")
+def heads_by_view(weight_1, bias_1, weight_2, size, trained):
+    return heads_last(weight_1, bias_1, weight_2, size, trained).reshape(-1, size**2, size**2)
+
+
+@rubric.mistake("smooth_bias", "Queries and keys are swapped: the query's row comes before the key's column.")
+def transposed(weight_1, bias_1, weight_2, size, trained):
+    return smooth_bias(weight_1, bias_1, weight_2, size, trained).mT
+
+
+@rubric.mistake("smooth_bias", "Those are the net's own numbers. The last step is missing: 16 times the sigmoid.")
+def no_sigmoid(weight_1, bias_1, weight_2, size, trained):
+    return bias_of(log_spaced(size, trained), weight_1, bias_1, weight_2, squash=lambda score: score)
+
+
+@rubric.mistake("smooth_bias", "Your bias lies between 0 and 1. Between 0 and 16: multiply the sigmoid.")
+def up_to_one(weight_1, bias_1, weight_2, size, trained):
+    return smooth_bias(weight_1, bias_1, weight_2, size, trained) / 16
+
+
+@rubric.mistake(
+    "smooth_bias", "You multiply by 16 before the sigmoid. After it, so that the bias lies between 0 and 16."
+)
+def sixteen_inside(weight_1, bias_1, weight_2, size, trained):
+    return bias_of(log_spaced(size, trained), weight_1, bias_1, 16 * weight_2, squash=torch.sigmoid)
+
+
+@rubric.mistake("smooth_bias", "No ReLU between your two matrices: a net without it cannot bend.")
+def no_relu(weight_1, bias_1, weight_2, size, trained):
+    return bias_of(log_spaced(size, trained), weight_1, bias_1, weight_2, bend=lambda hidden: hidden)
+
+
+@rubric.mistake("smooth_bias", "`bias_1` is missing: it is added before the ReLU.")
+def no_first_bias(weight_1, bias_1, weight_2, size, trained):
+    return smooth_bias(weight_1, 0 * bias_1, weight_2, size, trained)
+
+
+@rubric.mistake("smooth_bias", "`size` and `trained` change places somewhere: the bias is for a window of `size`.")
+def sizes_swapped(weight_1, bias_1, weight_2, size, trained):
+    return smooth_bias(weight_1, bias_1, weight_2, trained, size)
+
+
+def small_net(rng, heads, hidden):
+    return 2 * draw(rng, hidden, 2), draw(rng, hidden), draw(rng, heads, hidden)
+
+
+@rubric.test(
+    "bias", points=2, visible=True, hint="Query minus key, times 8 / (trained − 1); then sign, log₂ and a third of it."
+)
+def spaces_the_offsets(submission, rng):
+    for size, trained in ((2, 4), (5, 3)):
+        want = log_spaced(size, trained)
+        assert_close(submission.log_spaced(size, trained), want, what=f"the offsets of a window of {size}")
 
 
 @rubric.test(
     "bias",
-    points=0.5,
-    visible=False,
-    topic="gradients",
-    hint="Every row of the table must learn.",
-    needs=("relative_index",),
+    points=1,
+    visible=True,
+    hint="Two matrices with a ReLU between them, for each pair; 16 · sigmoid; heads to the front.",
+    needs=("log_spaced",),
 )
-def bias_passes_gradients_to_the_table(submission, rng):
-    table, upstream = draw(rng, 49, 3), draw(rng, 3, 16, 16)
-    got = submission.relative_bias.gradients(table, 4, upstream=upstream)
-    assert_close(got, rubric.solution.relative_bias.gradients(table, 4, upstream=upstream), rtol=1e-3, atol=1e-4)
+def computes_the_bias(submission, rng):
+    net = small_net(rng, 3, 6)
+    assert_close(submission.smooth_bias(*net, 4, 3), smooth_bias(*net, 4, 3), what="the bias")
+
+
+@rubric.test("bias", points=0.5, visible=False, topic="gradients", hint="The net must learn.", needs=("log_spaced",))
+def bias_passes_gradients_to_the_net(submission, rng):
+    net, upstream = small_net(rng, 5, 7), draw(rng, 5, 9, 9)
+    got = submission.smooth_bias.gradients(*net, 3, 4, upstream=upstream)
+    assert_close(got, rubric.solution.smooth_bias.gradients(*net, 3, 4, upstream=upstream), rtol=1e-3, atol=1e-4)
 
 
 @rubric.test("bias", points=0.5, visible=False, topic="other sizes", hint="Larger windows, and one of a single patch.")
-def numbers_the_offsets_of_other_windows(submission, rng):
-    assert_close(submission.relative_index(5), relative_index(5), what="the index for M = 5")
-    assert_close(submission.relative_index(1), relative_index(1), what="the index for M = 1")
+def spaces_the_offsets_of_other_windows(submission, rng):
+    for size, trained in ((7, 2), (3, 12), (1, 5)):
+        assert_close(submission.log_spaced(size, trained), log_spaced(size, trained), what="the offsets")
 
 
 # 4. The shift

@@ -126,18 +126,21 @@ def box(limits: Limits) -> Iterator[Sandbox]:
         os.environ.update(before)
 
 
+Impatient = Callable[[Sandbox], contextlib.AbstractContextManager[None]]
+
+
 @pytest.fixture
-def impatient(box: Sandbox) -> Callable[[], contextlib.AbstractContextManager[None]]:
+def impatient() -> Impatient:
     """For submissions that only the clock can end, because they do not compute: it ends them sooner."""
 
     @contextlib.contextmanager
-    def impatient() -> Iterator[None]:
-        before = box.limits
-        box.limits = replace(before, patience=3)
+    def impatient(sandbox: Sandbox) -> Iterator[None]:
+        before = sandbox.limits
+        sandbox.limits = replace(before, patience=2)
         try:
             yield
         finally:
-            box.limits = before
+            sandbox.limits = before
 
     return impatient
 
@@ -201,7 +204,7 @@ def wait_until_nothing_is_left(box: Sandbox) -> bool:
 def attack(
     box: Sandbox,
     grade: Callable[..., SubmissionResult],
-    impatient: Callable[[], contextlib.AbstractContextManager[None]],
+    impatient: Impatient,
     rubric_file: Path,
 ) -> Callable[..., SubmissionResult]:
     """Add an attack to the weak submission and show that it gained nothing, learned nothing and left nothing.
@@ -213,7 +216,7 @@ def attack(
     def attack(
         source: str, *, score: float | None = WEAK_SCORE, reason: str = "", sleeps: bool = False
     ) -> SubmissionResult:
-        with impatient() if sleeps else contextlib.nullcontext():
+        with impatient(box) if sleeps else contextlib.nullcontext():
             result = grade([*WEAK, source.replace("RUBRIC_FILE", str(rubric_file))])
         said = "\n".join([*result.notes, *(test.message for test in result.tests)])
         assert result.earned <= WEAK_SCORE, f"points gained: {result.earned} of an honest {WEAK_SCORE}"

@@ -5,13 +5,13 @@ inputs only, and with calls that a reference is at hand for, whose answers no ot
 """
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from textwrap import dedent
 
 import pytest
 
 from lecturelib.grading.notebook import Notebook
-from lecturelib.grading.rubric.submission import SubmissionError
+from lecturelib.grading.rubric.submission import Submission, SubmissionError
 from lecturelib.grading.sandbox.limits import Limits
 from lecturelib.grading.sandbox.sandbox import Sandbox
 
@@ -185,6 +185,7 @@ CHANNELS = {  # what the cells set up; how a note (a number below 200) is left; 
         "os.listdir()[0]",
     ),
 }
+NEVER_ANSWERS = ("a process that does not fork", "a process that forks the wrong way round")
 
 
 @pytest.fixture(scope="module")
@@ -203,6 +204,19 @@ def _indented(text: str) -> str:
     return "\n".join("    " + line for line in text.strip("\n").split("\n"))
 
 
+@pytest.fixture
+def opened(impatient) -> Callable[[Sandbox, str], contextlib.AbstractContextManager[Submission]]:
+    """Open the notebook of a channel; nobody waits long for those that never answer."""
+
+    @contextlib.contextmanager
+    def opened(sandbox: Sandbox, name: str) -> Iterator[Submission]:
+        waits = impatient(sandbox) if name in NEVER_ANSWERS else contextlib.nullcontext()
+        with waits, sandbox.open(notebook(name)) as submission:
+            yield submission
+
+    return opened
+
+
 def found(submission) -> object:
     try:
         return submission.find()
@@ -212,8 +226,8 @@ def found(submission) -> object:
 
 @pytest.mark.parametrize("tier", ["full", "reduced"])
 @pytest.mark.parametrize("name", CHANNELS)
-def test_note_of_a_call_is_not_found_by_another(box, low, tier, name):
-    with (box if tier == "full" else low).open(notebook(name)) as submission:
+def test_note_of_a_call_is_not_found_by_another(box, low, opened, tier, name):
+    with opened(box if tier == "full" else low, name) as submission:
         assert not any("SyntaxError" in note for note in submission.notes)
         for _ in range(2):
             with contextlib.suppress(SubmissionError):
@@ -224,10 +238,10 @@ def test_note_of_a_call_is_not_found_by_another(box, low, tier, name):
 @pytest.mark.parametrize(
     "name", ["an open file", "a pipe", "a thread that watches a file", "a process that does not fork"]
 )
-def test_answer_of_a_reference_is_not_found_where_it_cannot_be_asked(box, low, name):
+def test_answer_of_a_reference_is_not_found_where_it_cannot_be_asked(box, low, opened, name):
     """Nothing that a call could be built to remember with crosses: the notebook's processes are others."""
     for sandbox in (box, low):
-        with sandbox.open(notebook(name)) as submission:
+        with opened(sandbox, name) as submission:
             with contextlib.suppress(SubmissionError):
                 submission.with_replacements({"secret": lambda: 42}).ask(0)
             assert found(submission) is None

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import signal
 import threading
 from pathlib import Path
@@ -19,6 +20,7 @@ from lecturelib.grading.sandbox.limits import Limits
 from lecturelib.grading.sandbox.sandbox import IMPORTS_BY_WORD, Sandbox
 from lecturelib.grading.sandbox.tiers import Proof, SandboxFailed, TierError, require
 from lecturelib.grading.sandbox.worker import processes
+from lecturelib.grading.sandbox.worker.packages import not_there
 
 GRADING = Path(lecturelib.grading.__file__).parent
 
@@ -148,6 +150,24 @@ def test_each_call_starts_from_the_notebook_and_not_from_the_call_before(box):
         assert [submission.bump() for _ in range(3)] == [1, 1, 1]
 
 
+def test_package_that_is_not_there_costs_only_what_uses_it(box):
+    source = """
+import torch, einops
+from yaml import safe_load as load
+def plain(x):
+    return torch.ones(2) * x
+def by_module(x):
+    return einops.rearrange(x, "a b -> b a")
+def by_name(x):
+    return load(x)
+"""
+    with box.open(cells(source)) as submission:
+        assert submission.plain(3).tolist() == [3, 3]
+        for name, package in (("by_module", "einops"), ("by_name", "yaml")):
+            with pytest.raises(StudentError, match=re.escape(not_there(package))):
+                getattr(submission, name)(1)
+
+
 def test_crash_costs_one_call(box):
     source = """
 import os, signal
@@ -180,7 +200,7 @@ def test_waiting_for_others_does_not_count_and_sleeping_does(box, impatient):
     source = "import time\ndef ask(x):\n    return inner(x)\ndef sleep():\n    time.sleep(60)"
     with box.open(cells(source)) as submission:
         assert submission.with_replacements({"inner": slow}).ask(1) == 2
-    with impatient(), box.open(cells(source)) as submission, pytest.raises(CallTimeout, match="2 seconds"):
+    with impatient(box), box.open(cells(source)) as submission, pytest.raises(CallTimeout, match="2 seconds"):
         submission.sleep()
 
 

@@ -30,6 +30,17 @@ def test_sizes_are_those_of_the_scale_and_full_pins_nothing(scale, steps, thread
 
 
 @pytest.mark.usefixtures("threads")
+def test_dry_run_cuts_what_full_computes_and_keeps_its_models(monkeypatch):
+    monkeypatch.setattr("lecturelib.book.scales.choose_device", lambda: torch.device("meta"))
+    monkeypatch.setenv("LECTURELIB_DRY_RUN", "1")
+    scales = {name: choice | {"d_model": 7 * choice["steps"]} for name, choice in SCALES.items()}
+    size = sizes("full", **scales)
+    assert (size.steps, size.d_model, size.is_trained) == (3, 4900, False)
+    assert (size.device, torch.get_num_threads()) == ("meta", 2)
+    assert (sizes("default", **scales).steps, sizes("default", **scales).is_trained) == (50, True)
+
+
+@pytest.mark.usefixtures("threads")
 def test_sizes_say_what_is_wrong():
     with pytest.raises(ValueError, match="scale must be one of smoke, default, full, got 'large'"):
         sizes("large", **SCALES)

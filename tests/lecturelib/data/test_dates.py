@@ -4,8 +4,8 @@ import datetime
 
 import pytest
 
-from lecturelib.data import date_pair, date_pairs, dates
-from lecturelib.data.sets.dates import FORMATS, ordinal
+from lecturelib.data import date_pairs, dates
+from lecturelib.data.sets.dates import FORMATS, date_pair, ordinal
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Remembering, copying, looking up."""
+"""Remembering and copying."""
 
 import pytest
 import torch
 
-from lecturelib.data import copying, looking_up, remembering
+from lecturelib.data import copying, remembering
 from lecturelib.data.sets.sequences import IGNORE
 
 
@@ -29,23 +29,11 @@ def test_copying_asks_for_the_symbols_again(reverse):
     assert symbols.max() < batch.vocab_size == 6
 
 
-def test_looking_up_asks_for_the_value_of_a_key_that_was_there():
-    batch = looking_up(40, num_pairs=5, num_keys=7, num_values=3, seed=2)
-    assert batch.inputs.shape == (40, 11)
-    for row, target in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
-        pairs = dict(zip(row[0:10:2], row[1:10:2], strict=True))
-        assert len(pairs) == 5
-        assert target == [IGNORE] * 10 + [pairs[row[10]]]
-    assert batch.inputs[:, 1:10:2].min() >= 7
-    assert batch.inputs.max() < batch.vocab_size == 10
-
-
 @pytest.mark.parametrize(
     "make",
     [
         lambda seed: remembering(9, gap=5, seed=seed),
         lambda seed: copying(9, length=5, seed=seed),
-        lambda seed: looking_up(9, num_pairs=4, seed=seed),
     ],
 )
 def test_sequences_are_a_function_of_the_seed(make):
@@ -59,5 +47,3 @@ def test_sequences_name_a_size_that_makes_no_sense():
         remembering(4, gap=-1)
     with pytest.raises(ValueError, match="length=0 must be at least 1"):
         copying(4, length=0)
-    with pytest.raises(ValueError, match="num_pairs=9 different keys cannot be drawn from num_keys=8"):
-        looking_up(4, num_pairs=9, num_keys=8)

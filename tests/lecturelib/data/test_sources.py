@@ -44,6 +44,13 @@ def test_pip_brings_a_wheel(index, cache, make_archive, register):
     assert sorted(p.name for p in cache.iterdir()) == [".poems.lock", path.name]
 
 
+def test_looking_for_pip_leaves_torch_its_distutils(index, cache, make_archive, register):
+    """Asked for pip in the usual way, setuptools would stop standing in for distutils, which torch's compiler needs."""
+    finder = pytest.importorskip("_distutils_hack").DISTUTILS_FINDER
+    test_pip_brings_a_wheel(index, cache, make_archive, register)
+    assert "spec_for_distutils" not in vars(finder)
+
+
 def test_pip_brings_a_wheel_into_a_cache_named_from_here(index, cache, make_archive, register, monkeypatch):
     monkeypatch.chdir(cache.parent)
     monkeypatch.setenv("LECTURELIB_CACHE", cache.name)

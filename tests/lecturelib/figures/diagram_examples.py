@@ -12,20 +12,26 @@ from lecturelib.figures.diagrams import (
     block_wirings_diagram,
     bptt_diagram,
     cait_diagram,
+    captioner_diagram,
     chain_rule_diagram,
     decoder_wirings_diagram,
     deit_diagram,
     encoder_decoder_diagram,
+    esim_diagram,
     gpt_bert_diagram,
     gpt_diagram,
     gru_diagram,
     heads_diagram,
+    hierarchical_diagram,
     lstm_diagram,
+    pooling_diagram,
     positions_diagram,
     rnn_diagram,
+    span_diagram,
     swin_diagram,
     swin_pair_diagram,
     task_kinds_diagram,
+    training_step_diagram,
     transformer_diagram,
     vit_diagram,
 )
@@ -33,9 +39,15 @@ from lecturelib.layers import GRU, LSTM, MultiHeadAttention, Recurrent, Relative
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERT, BERTConfig
 from lecturelib.models.cait import CAIT_XXS24, CaiT, CaiTConfig
+from lecturelib.models.conv_encoder import ConvEncoderConfig
 from lecturelib.models.deit import DeiT
+from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
+from lecturelib.models.pooling_classifier import PoolingClassifier, PoolingConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig
+from lecturelib.models.span_reader import SpanReader, SpanReaderConfig
 from lecturelib.models.swin import SWIN_TINY, Swin, SwinConfig
 from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.vit import VIT_TINY, ViT, ViTConfig
@@ -53,6 +65,7 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
     "chain_rule_diagram": chain_rule_diagram,
     "chain_rule_diagram of trigrams": lambda: chain_rule_diagram(n=3),
     "task_kinds_diagram": task_kinds_diagram,
+    "training_step_diagram": training_step_diagram,
     "rnn_diagram": rnn_diagram,
     "rnn_diagram of two layers": lambda: rnn_diagram(Recurrent(LSTM, 5, 7, num_layers=2)),
     "bidirectional_diagram of two layers": lambda: bidirectional_diagram(
@@ -87,6 +100,17 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
     "encoder_decoder_diagram": lambda: encoder_decoder_diagram(
         Seq2Seq(Seq2SeqConfig(source_vocab_size=97, target_vocab_size=89, d_model=24))
     ),
+    "captioner_diagram": lambda: captioner_diagram(
+        ShowAttendTell(
+            ShowAttendTellConfig(
+                vocab_size=89,
+                image=ConvEncoderConfig(widths=(15, 31), layers=(1, 1)),
+                embedding_dim=20,
+                hidden_dim=23,
+                attention_dim=29,
+            )
+        )
+    ),
     "bahdanau_diagram": lambda: bahdanau_diagram(
         BahdanauSeq2Seq(
             BahdanauConfig(
@@ -98,6 +122,21 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
                 maxout_dim=31,
             )
         )
+    ),
+    "pooling_diagram": lambda: pooling_diagram(
+        PoolingClassifier(
+            PoolingConfig(vocab_size=97, num_classes=5, embedding_dim=20, hidden_dim=23, attention_dim=29)
+        )
+    ),
+    "hierarchical_diagram": lambda: hierarchical_diagram(
+        HierarchicalAttentionNetwork(
+            HierarchicalAttentionConfig(vocab_size=97, num_classes=5, embedding_dim=20, hidden_dim=23, attention_dim=29)
+        )
+    ),
+    "esim_diagram": lambda: esim_diagram(ESIM(ESIMConfig(vocab_size=97, embedding_dim=20, hidden_dim=23))),
+    "span_diagram": lambda: span_diagram(SpanReader(SpanReaderConfig(vocab_size=97, embedding_dim=20, hidden_dim=23))),
+    "span_diagram of three turns": lambda: span_diagram(
+        SpanReader(SpanReaderConfig(vocab_size=97, embedding_dim=20, hidden_dim=23, num_turns=3))
     ),
     "vit_diagram": lambda: vit_diagram(ViT(VIT_CONFIG)),
     "deit_diagram": lambda: deit_diagram(DeiT.distilled(VIT_CONFIG)),

@@ -9,23 +9,30 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers import ALiBi, RotaryPositions
+from lecturelib.layers import ALiBi, RotaryPositions, use_deep_norm
 from lecturelib.layers.patches import PatchEmbedding
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERTConfig, BERTPretraining
 from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
+from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from lecturelib.models.deit import DeiT
+from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
+from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
+from lecturelib.models.pooling_classifier import PairClassifier, PoolingClassifier, PoolingConfig
 from lecturelib.models.recurrent_classifier import RecurrentClassifier, RecurrentClassifierConfig, RecurrentTagger
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.resnet import ResNet, ResNetConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from lecturelib.models.sets import DeepSets, DeepSetsConfig, SetTransformer, SetTransformerConfig
+from lecturelib.models.show_attend_tell import OneVector, ShowAttendTell, ShowAttendTellConfig
+from lecturelib.models.span_reader import SpanReader, SpanReaderConfig
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
 from lecturelib.models.transformer import Transformer, TransformerConfig
@@ -153,6 +160,24 @@ def gpt(wiring: str, positions: Callable[[], nn.Module | None] = lambda: None) -
     return GPT(config, positions=positions())
 
 
+def deep_transformer() -> Transformer:
+    model = transformer("post_norm")
+    use_deep_norm(model.encoder, decoder_layers=2)
+    use_deep_norm(model.decoder, encoder_layers=2)
+    return model
+
+
+def deep_gpt() -> GPT:
+    model = gpt("post_norm")
+    use_deep_norm(model.blocks)
+    return model
+
+
+def llama(*, tied: bool) -> Llama:
+    sizes = {"d_model": 16, "num_heads": 4, "num_kv_heads": 2, "num_layers": 2, "d_ff": 18}
+    return Llama(LlamaConfig(vocab_size=VOCAB, max_len=T, **sizes, tied=tied))
+
+
 def transformer_xl() -> TransformerXL:
     sizes = {"d_model": 16, "num_heads": 4, "num_layers": 2, "d_ff": 18, "memory_len": T, "dropout": 0.0}
     return TransformerXL(TransformerXLConfig(vocab_size=VOCAB, **sizes))
@@ -213,6 +238,48 @@ def labels(cell: str) -> RecurrentClassifierConfig:
     return RecurrentClassifierConfig(vocab_size=VOCAB, num_classes=4, embedding_dim=9, hidden_dim=16, cell=cell)
 
 
+def comparing(name: str, build: Callable[[], nn.Module], first: str, *labels: int) -> Case:
+    """A model of two padded texts `forward(first, first_lengths, second, second_lengths) -> logits` of 4 classes."""
+
+    def pad(inputs: Inputs) -> Inputs:
+        padded = []
+        for tokens, lengths in (inputs[:2], inputs[2:]):
+            padding = torch.arange(tokens.shape[1] + 2) >= lengths[:, None]
+            padded += [F.pad(tokens, (0, 2)).masked_fill(padding, VOCAB - 1), lengths]
+        return tuple(padded)
+
+    return Case(
+        name=name,
+        build=build,
+        inputs=lambda generator: (
+            *(ids(VOCAB, B, T)(generator), torch.tensor([T, 4, T - 1])),
+            *(ids(VOCAB, B, TS)(generator), torch.tensor([3, TS, 2])),
+        ),
+        wrong=lambda inputs: (inputs[0][0], *inputs[1:]),
+        wrong_match=rf"{first} must be \(batch, length\) token ids, got \({T},\)",
+        targets=lambda inputs, generator: ids(4, B, *labels)(generator),
+        pad=pad,
+    )
+
+
+def pooled(**changes: object) -> PoolingConfig:
+    sizes = {"embedding_dim": 9, "hidden_dim": 8, "attention_dim": 7, "classifier_dim": 10}
+    return PoolingConfig(vocab_size=VOCAB, num_classes=4, **sizes | changes)
+
+
+class FirstWords(SpanReader):
+    """A span reader whose answers begin and end within the first four words, whatever comes after them."""
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return super().forward(*inputs)[..., :4]
+
+
+def pad_documents(inputs: Inputs) -> Inputs:
+    tokens, lengths = F.pad(inputs[0], (0, 2, 0, 1)), F.pad(inputs[1], (0, 1))
+    padding = torch.arange(T + 2) >= lengths[..., None]
+    return tokens.masked_fill(padding, VOCAB - 1), lengths
+
+
 def seeing(
     name: str, build: Callable[[], nn.Module], height: int = 8, width: int = 12, *, inductor: bool = False
 ) -> Case:
@@ -254,6 +321,35 @@ def levit() -> nn.Module:
     return OnPatches(block, flat=True)
 
 
+GRID = ConvEncoderConfig(num_channels=2, widths=(6, 10), layers=(1, 1))
+CAPTIONS = ShowAttendTellConfig(vocab_size=VOCAB, image=GRID, embedding_dim=9, hidden_dim=16, attention_dim=11)
+
+
+class RegionsToClasses(nn.Module):
+    """The grid of a ConvEncoder under a head, to be held to what models are held to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.encoder, self.head = ConvEncoder(GRID), nn.Linear(12, 4)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.encoder(images).mean(dim=1))
+
+
+def captioner(name: str, build: Callable[[], nn.Module]) -> Case:
+    """A model `forward(images, target_in) -> logits`, `start(images)` and `step`, for pictures of 2 channels."""
+    return Case(
+        name=name,
+        build=build,
+        inputs=lambda generator: (torch.randn(B, 2, 8, 12, generator=generator), ids(VOCAB, B, TT)(generator)),
+        wrong=lambda inputs: (inputs[0][:, :1], inputs[1]),
+        wrong_match=rf"images must be \(batch, 2, height, width\), got \({B}, 1, 8, 12\)",
+        targets=lambda inputs, generator: ids(VOCAB, B, TT)(generator),
+        causal="embedding",
+        decode=True,
+    )
+
+
 CASES = [
     Case(
         name="mlp",
@@ -270,6 +366,37 @@ CASES = [
     ),
     labelling("recurrent-classifier", lambda: RecurrentClassifier(labels("gru"))),
     labelling("recurrent-tagger", lambda: RecurrentTagger(labels("mut1")), T),
+    labelling("attention-pooling", lambda: PoolingClassifier(pooled(num_queries=2))),
+    *(
+        labelling(f"{name}-pooling", lambda name=name: PoolingClassifier(pooled(pooling=name)))
+        for name in ("mean", "max", "last")
+    ),
+    Case(
+        name="hierarchical-attention",
+        build=lambda: HierarchicalAttentionNetwork(
+            HierarchicalAttentionConfig(vocab_size=VOCAB, num_classes=4, embedding_dim=9, hidden_dim=8, attention_dim=7)
+        ),
+        inputs=lambda generator: (
+            ids(VOCAB, B, 4, T)(generator),
+            torch.tensor([[T, 2, 3, 5], [4, 0, 0, 0], [1, T, 2, 0]]),
+        ),
+        wrong=lambda inputs: (inputs[0], inputs[1][:, :2]),
+        wrong_match=rf"lengths must be \({B}, 4\) integers.* got torch.int64 \({B}, 2\)",
+        targets=lambda inputs, generator: ids(4, B)(generator),
+        pad=pad_documents,
+    ),
+    comparing("pair-classifier", lambda: PairClassifier(pooled()), "premise"),
+    comparing(
+        "esim",
+        lambda: ESIM(ESIMConfig(vocab_size=VOCAB, num_classes=4, embedding_dim=9, hidden_dim=8)),
+        "premise",
+    ),
+    comparing(
+        "span-reader",
+        lambda: FirstWords(SpanReaderConfig(vocab_size=VOCAB, embedding_dim=9, hidden_dim=8, num_turns=2)),
+        "passage",
+        2,
+    ),
     decoder_only(
         "recurrent-lm",
         lambda: RecurrentLM(RecurrentLMConfig(vocab_size=VOCAB, embedding_dim=9, hidden_dim=16, num_layers=2)),
@@ -301,8 +428,12 @@ CASES = [
     encoder_decoder("transformer-pre-norm", partial(transformer, "pre_norm"), causal="embedding"),
     replace(decoder_only("gpt2", partial(gpt, "pre_norm"), causal="token_embedding"), inductor=True),
     decoder_only("gpt1", partial(gpt, "post_norm"), causal="token_embedding"),
+    decoder_only("gpt-deep-norm", deep_gpt, causal="token_embedding"),
+    encoder_decoder("transformer-deep-norm", deep_transformer, causal="embedding"),
     decoder_only("gpt-rotary", partial(gpt, "pre_norm", lambda: RotaryPositions(4)), causal="token_embedding"),
     decoder_only("gpt-alibi", partial(gpt, "pre_norm", lambda: ALiBi(4)), causal="token_embedding"),
+    decoder_only("llama", partial(llama, tied=True), causal="token_embedding"),
+    decoder_only("llama-untied", partial(llama, tied=False), causal="token_embedding"),
     decoder_only("transformer-xl", transformer_xl),
     Case(
         name="bert",
@@ -321,6 +452,9 @@ CASES = [
     seeing("swin-padded", lambda: Swin(SwinConfig(**PICTURES, **PYRAMID)), 11, 13),
     seeing("swin-v2", lambda: SwinV2(SwinV2Config(**PICTURES, **PYRAMID))),
     seeing("resnet", lambda: ResNet(ResNetConfig(num_channels=2, num_classes=4, d_model=6, blocks=1))),
+    seeing("conv-encoder", RegionsToClasses),
+    captioner("show-attend-tell", lambda: ShowAttendTell(CAPTIONS)),
+    captioner("show-attend-tell-one-vector", lambda: ShowAttendTell(CAPTIONS, OneVector(CAPTIONS, regions=4 * 6))),
     seeing("levit-block", levit),
     seeing("volo-outlooker", lambda: OnPatches(Outlooker(OutlookAttention(16, 4), 16, 18), flat=False)),
 ]

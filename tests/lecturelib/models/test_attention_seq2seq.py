@@ -31,7 +31,7 @@ def test_bahdanau_follows_the_paper_with_torchs_gru():
     encoder, decoder = nn.GRU(5, 6, bidirectional=True, batch_first=True), nn.GRUCell(17, 6)
     load(model.encoder, encoder)
     model.decoder.load_state_dict(decoder.state_dict())
-    logits, weights = model(SOURCE, LENGTHS, TARGET, need_weights=True)
+    logits, weights = model.aligned(SOURCE, LENGTHS, TARGET)
     a = model.attention
     for row in range(3):
         h, last = encoder(model.source_embedding(SOURCE[row : row + 1, : LENGTHS[row]]))
@@ -53,7 +53,7 @@ def test_bahdanau_posterior_is_bayes_rule_with_one_annotation_for_the_context():
     model = build(BahdanauSeq2Seq, BAHDANAU)
     written = torch.tensor([[2, 3, 4, 0], [6, 7, 8, 0], [10, 11, 12, 0]])
     posterior = model.posterior(SOURCE, LENGTHS, TARGET, written)
-    _, prior = model(SOURCE, LENGTHS, TARGET, need_weights=True)
+    _, prior = model.aligned(SOURCE, LENGTHS, TARGET)
     state = model.start(SOURCE, LENGTHS)
     for i in range(4):
         embedded = model.target_embedding(TARGET[:, i])
@@ -107,7 +107,7 @@ def test_luong_follows_the_paper_with_torchs_lstm(score, alignment):
     load(model.encoder, encoder)
     model.decoder.cells[0].load_state_dict(decoder.state_dict())
     with torch.no_grad():
-        logits, weights = model(SOURCE, LENGTHS, TARGET, need_weights=True)
+        logits, weights = model.aligned(SOURCE, LENGTHS, TARGET)
         for row in range(3):
             keys, (h, c) = encoder(model.source_embedding(SOURCE[row : row + 1, : LENGTHS[row]]))
             state, fed = (h[0], c[0]), torch.zeros(1, 6)
@@ -140,7 +140,7 @@ def test_pointer_generator_follows_the_paper(coverage):
     model = build(PointerGenerator, replace(POINTER, coverage=coverage))
     with torch.no_grad():
         model.attention_bias.normal_()
-        logits, weights = model(SOURCE, LENGTHS, TARGET, need_weights=True)
+        logits, weights = model.aligned(SOURCE, LENGTHS, TARGET)
         state = model.start(SOURCE, LENGTHS)
         a = model.attention
         for row in range(3):
@@ -211,11 +211,11 @@ def test_pointer_generator_config_names_the_fields():
 )
 def test_attention_to_an_empty_source_is_zero_and_finite(model_class, config):
     model = build(model_class, config)
-    logits, weights = model(SOURCE, torch.tensor([4, 0, 5]), TARGET, need_weights=True)
+    logits, weights = model.aligned(SOURCE, torch.tensor([4, 0, 5]), TARGET)
     assert not weights[1].any()
     assert logits.isfinite().all()
     logits.square().mean().backward()
     assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
-    no_steps, no_weights = model(SOURCE, LENGTHS, TARGET[:, :0], need_weights=True)
+    no_steps, no_weights = model.aligned(SOURCE, LENGTHS, TARGET[:, :0])
     assert no_steps.shape == (3, 0, logits.shape[-1])
     assert no_weights.shape == (3, 0, 5)

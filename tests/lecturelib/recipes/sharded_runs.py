@@ -31,6 +31,7 @@ from lecturelib.training import stream
 TEXT = "To be, or not to be: that is the question.\n" * 120
 SMALL = {
     "gpt": {"max_len": 12, "d_model": 8, "num_heads": 2, "num_layers": 2},
+    "llama": {"max_len": 12, "d_model": 8, "num_heads": 2, "num_kv_heads": 1, "num_layers": 2},
     "rnn": {"embedding_dim": 6, "hidden_dim": 10},
     "seq2seq": {"d_model": 10, "num_layers": 2},
     "cho": {"embedding_dim": 6, "hidden_dim": 10, "maxout_dim": 7},

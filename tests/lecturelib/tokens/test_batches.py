@@ -12,12 +12,12 @@ from lecturelib.tokens import (
     ContiguousWindows,
     RandomWindows,
     StepBatches,
-    bucket_by_length,
     collate_labelled,
     collate_pairs,
     pad,
     pair_batches,
 )
+from lecturelib.tokens.batches import bucket_by_length
 
 
 def test_pad_fills_on_the_right_and_counts():

@@ -122,10 +122,6 @@ def test_bpe_reads_specials_only_when_asked():
     assert tokenizer.decode(ids, skip_specials=False) == "a<s>!b<s>"
 
 
-def test_bpe_shows_its_tokens(tokenizer):
-    assert tokenizer.tokens_of(" the cat") == ["Ġthe", "Ġcat"]
-
-
 def test_bpe_turns_bytes_that_are_no_text_into_replacement_characters(tokenizer):
     assert tokenizer.decode([tokenizer.vocab[b"\xe6"], tokenizer.vocab[b"a"]]) == "\ufffda"
 

@@ -17,7 +17,7 @@ function build() {
   const now = data.examples[example];
   weights = kit.unpack(now.weights);
   gold = new Set((now.links || []).map(function (link) { return link[0] + " " + link[1]; }));
-  targets = kit.choices("Write", now.target, word, function (index) { word = index; walk.set(index + 1); });
+  targets = kit.choices(data.says[0], now.target, word, function (index) { word = index; walk.set(index + 1); });
   targets.node.classList.add("targets");
   targets.node.querySelectorAll("button").forEach(function (button, index) {
     button.addEventListener("mouseenter", function () { targets.set(index); });
@@ -47,7 +47,7 @@ function draw() {
   const now = data.examples[example];
   const name = "“" + now.target[word] + "”";
   const row = now.source.map(function (_, j) { return weights.at(model, word, j); });
-  table.set(row, { caption: "To write " + name + ", " + data.models[model] + " looks at",
+  table.set(row, { caption: data.says[1] + " " + name + ", " + data.models[model] + " looks at",
     top: Math.max(1, ...row) });
   table.node.querySelectorAll("tbody th").forEach(function (cell, j) {
     cell.textContent = now.source[j] + (isGold(word, j) ? " ◆" : "");
@@ -58,7 +58,7 @@ function draw() {
   matrix.choose(word);
   let best = 0;
   row.forEach(function (weight, j) { if (weight > row[best]) best = j; });
-  let words = "To write " + name + ", " + data.models[model] + (row[best] > 0
+  let words = data.says[1] + " " + name + ", " + data.models[model] + (row[best] > 0
     ? " looks most at “" + now.source[best] + "” (" + kit.number(row[best]) + ")." : " looks at nothing.");
   if (now.links) {
     const linked = now.source.filter(function (_, j) { return isGold(word, j); });

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,6 +40,8 @@ class AlignmentExplorer(Explorer):
 
     title = "Where does it look while it writes?"
     hint = "choose another word to write, or press play."
+    says: ClassVar[tuple[str, str]] = ("Write", "To write")
+    """The name of the row of words to choose from, and how a sentence about one of them begins."""
 
     def __init__(self, examples: Sequence[AlignmentExample], *, start: tuple[int, int] = (0, 0)) -> None:
         if not examples:
@@ -88,6 +91,7 @@ class AlignmentExplorer(Explorer):
                 for example, weights in zip(self.examples, self.weights, strict=True)
             ],
             "start": list(self.start),
+            "says": list(self.says),
         }
 
     def text(self) -> str:
@@ -96,6 +100,15 @@ class AlignmentExplorer(Explorer):
         best = int(row.argmax())
         count = len(self.examples)
         return (
-            f"Alignment of {count} example{'s' * (count > 1)}. In “{self._name(example)}”, to write "
-            f"“{example.target[word]}”, {self.models[0]} looks most at “{example.source[best]}” ({row[best]:.3f})."
+            f"Alignment of {count} example{'s' * (count > 1)}. In “{self._name(example)}”, "
+            f"{self.says[1].lower()} “{example.target[word]}”, {self.models[0]} looks most at "
+            f"“{example.source[best]}” ({row[best]:.3f})."
         )
+
+
+class ReadingExplorer(AlignmentExplorer):
+    """The same for two texts that are both read: choose a word of one, and see where it looks in the other."""
+
+    title = "Which word answers which?"
+    hint = "choose another word, and compare the two examples that share their words."
+    says = ("Look from", "For")

@@ -7,10 +7,10 @@ function bytes(text) {
 const original = bytes(data.original);
 const views = data.views.map(function (view) { return bytes(view.pixels); });
 const most = Math.max(...data.views.map(function (view) { return view.draws; }));
-let chosen = 0, strength = 0;
+let chosen = data.start, strength = 0;
 
 const options = data.views.map(function (view) { return view.name; });
-const viewChoice = kit.choices("Augmentation", options, 0, function (index) {
+const viewChoice = kit.choices("Augmentation", options, chosen, function (index) {
   chosen = index;
   rebuild();
 });

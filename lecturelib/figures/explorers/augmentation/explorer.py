@@ -35,6 +35,7 @@ class AugmentationExplorer(Explorer):
         pictures: the first is augmented; mixup and CutMix take partners from all of them
         loss: pictures -> a number that HAT's augmentation raises; without it HAT is left out
         radius: waves up to here HAT leaves alone
+        start: the augmentation shown first
         seed: of the draws
     """
 
@@ -47,6 +48,7 @@ class AugmentationExplorer(Explorer):
         *,
         loss: Callable[[Tensor], Tensor] | None = None,
         radius: int = 4,
+        start: str = "RandAugment",
         seed: int = 0,
     ) -> None:
         if len(pictures) < 2:
@@ -56,6 +58,10 @@ class AugmentationExplorer(Explorer):
         self.views = [*self._of_the_recipe(), *self._operations()]
         if loss is not None:
             self.views.insert(6, self._adversary(loss, radius))
+        names = [view.name for view in self.views]
+        if start not in names:
+            raise ValueError(f"start must be one of {', '.join(names)}, got {start!r}")
+        self.start = names.index(start)
 
     def view(self, name: str) -> View:
         """The pictures behind one choice."""
@@ -140,11 +146,12 @@ class AugmentationExplorer(Explorer):
             "size": list(shape[:2]),
             "channels": 1 if len(shape) == 2 else 3,
             "name": self.pictures.classes[int(self.pictures.labels[0])],
+            "start": self.start,
         }
 
     def text(self) -> str:
         names = ", ".join(view.name.replace("_", " ") for view in self.views)
         return (
             f"A {self.pictures.classes[int(self.pictures.labels[0])]} under {len(self.views)} augmentations at several "
-            f"strengths: {names}. At strength zero each leaves the picture as it is."
+            f"strengths: {names}. At strength zero each leaves the image as it is."
         )

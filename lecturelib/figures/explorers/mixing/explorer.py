@@ -81,5 +81,5 @@ class MixingExplorer(Explorer):
         return (
             f"At λ = {step / STEPS:.2f} mixup blends a {first} with a {second} and labels the blend "
             f"{self.kept(step, 'mixup'):.2f} {first}; CutMix pastes a box, and its label keeps "
-            f"{self.kept(step, 'CutMix'):.2f}, the part of the picture that is left."
+            f"{self.kept(step, 'CutMix'):.2f}, the part of the image that is left."
         )

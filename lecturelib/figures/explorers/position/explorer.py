@@ -99,7 +99,7 @@ class PositionExplorer(Explorer):
         shift = self.start[1]
         low, high = self.spread("sinusoidal", shift)
         found = (
-            f"Similarity of {self.num_positions} positions. With sinusoidal positions the dot product of two places "
+            f"Similarity of {self.num_positions} positions. With sinusoidal positions the dot product of two positions "
             f"that are {abs(shift)} apart is {low:.2f} wherever they stand (largest difference {high - low:.1e})"
         )
         others = {name: self.spread(name, shift) for name in self.similarities if name not in FIXED}

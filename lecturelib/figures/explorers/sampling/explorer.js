@@ -3,7 +3,7 @@ const count = data.tokens.length;
 let dice = 12345;
 
 const prompt = kit.choices("After", data.prompts.map(quote), 0, draw);
-const temperature = kit.slider("Temperature τ", {
+const temperature = kit.player("Temperature τ", {
   min: 0, max: data.temperatures.length - 1, value: data.start[0],
   show: function (index) { return "τ = " + data.temperatures[index]; },
 }, draw);

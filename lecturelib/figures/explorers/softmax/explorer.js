@@ -3,7 +3,7 @@ const count = scores.shape[1];
 const names = Array.from({ length: count }, function (_, index) { return "key " + (index + 1); });
 const start = Math.max(0, data.widths.indexOf(64));
 
-const width = kit.slider("Width d", {
+const width = kit.player("Width d", {
   min: 0, max: data.widths.length - 1, value: start, show: function (index) { return "d = " + data.widths[index]; },
 }, draw);
 const temperature = kit.slider("Temperature τ", {

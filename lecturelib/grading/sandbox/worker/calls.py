@@ -124,12 +124,19 @@ def perform(namespace: Mapping[str, Any], call: Call) -> Reply:
         return Reply(missing=True)
     try:
         random.seed(call.seed)
-        torch.manual_seed(call.seed)
+        seed_torch(call.seed)
         np.random.seed(call.seed % 2**32)  # noqa: NPY002 - student code may well draw from numpy's global state
         with torch_as_imported():
             return Reply(value=_perform(namespace, call))
     except (Exception, SystemExit) as error:
         return Reply(raised=describe(error))
+
+
+def seed_torch(seed: int) -> None:
+    """As `torch.manual_seed`, which also files a stack trace for each kind of device that is missing."""
+    torch.default_generator.manual_seed(seed)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(seed)
 
 
 @contextlib.contextmanager

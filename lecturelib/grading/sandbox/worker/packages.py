@@ -11,6 +11,19 @@ from importlib import metadata
 MAY_IMPORT = ("torch", "numpy", "matplotlib", "tqdm")
 
 
+def not_there(package: str) -> str:
+    """What to say of a package that a check or the grader does not let a submission use."""
+    allowed = ", ".join(MAY_IMPORT)
+    return f"{package} is not there when your notebook is graded: import {allowed} and Python's own modules, no others"
+
+
+def may_import(package: str) -> bool:
+    """Whether a submission may use a package: one of those, what they need, or Python's own."""
+    if package in MAY_IMPORT or package in sys.stdlib_module_names or package in ("__main__", "builtins"):
+        return True
+    return any(package in (name, name.removesuffix(".py")) for each in needed() for name in _top_level(each))
+
+
 def directories() -> list[str]:
     """The site-packages of this Python."""
     found = [sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), *site.getsitepackages()]

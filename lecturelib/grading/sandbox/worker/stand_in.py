@@ -17,6 +17,8 @@ from typing import Any
 
 from torch.utils.data import DataLoader
 
+from lecturelib.grading.sandbox.worker.packages import not_there
+
 NOT_THERE = "lecturelib is not there when your notebook is graded: what an exercise asks for is yours to write"
 
 
@@ -49,6 +51,21 @@ class Inert:
 
     def __repr__(self) -> str:
         return ""
+
+
+class NotThere:
+    """In place of a name imported from a package that is not there: whatever is done with it says so."""
+
+    def __init__(self, package: str) -> None:
+        self.__dict__["package"] = package
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise ImportError(not_there(self.__dict__["package"]))
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise ImportError(not_there(self.__dict__["package"]))
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

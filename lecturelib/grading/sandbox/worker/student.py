@@ -8,6 +8,7 @@ import ast
 import asyncio
 import builtins
 import gc
+import importlib.util
 import inspect
 import io
 import linecache
@@ -20,7 +21,7 @@ from typing import Any
 
 import torch
 
-from lecturelib.grading.sandbox.worker import references, stand_in, wire
+from lecturelib.grading.sandbox.worker import packages, references, stand_in, wire
 from lecturelib.grading.sandbox.worker.calls import Call, Raised, Reply, Step, describe, perform
 
 _REQUESTS = wire.Caps(buffer_bytes=256 << 20)
@@ -102,11 +103,44 @@ def run_cells(
 
 
 def execute(source: str, name: str, namespace: dict[str, Any]) -> None:
-    """Run one cell, which may `await` at top level, as in Jupyter."""
-    code = compile(source, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    """Run one cell, which may `await` at top level, as in Jupyter.
+
+    An import of a package that is not there is left out, so that it costs only what uses it; then the cell is over and
+    the error is raised.
+    """
+    tree = ast.parse(source, name)
+    missing = leave_out_imports(tree, namespace)
+    code = compile(tree, name, "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     ran = eval(code, namespace)
     if code.co_flags & inspect.CO_COROUTINE:
         asyncio.run(ran)
+    if missing:
+        raise ModuleNotFoundError(packages.not_there(missing[0]))
+
+
+def leave_out_imports(tree: ast.Module, namespace: dict[str, Any]) -> list[str]:
+    """Take imports of packages that are not there out of a cell; their names say so when used. Those packages."""
+    missing = []
+    for place, statement in enumerate(tree.body):
+        if isinstance(statement, ast.Import):
+            roots = {alias: alias.name.partition(".")[0] for alias in statement.names}
+        elif isinstance(statement, ast.ImportFrom) and statement.module and not statement.level:
+            roots = dict.fromkeys(statement.names, statement.module.partition(".")[0])
+        else:
+            continue
+        gone = [alias for alias, root in roots.items() if not is_there(root)]
+        for alias in gone:
+            missing.append(roots[alias])
+            name = alias.asname or (alias.name.partition(".")[0] if isinstance(statement, ast.Import) else alias.name)
+            namespace[name] = stand_in.NotThere(roots[alias])  # a star stands for names that nobody knows
+        statement.names = [alias for alias in statement.names if alias not in gone]
+        if not statement.names:
+            tree.body[place] = ast.copy_location(ast.Pass(), statement)
+    return missing
+
+
+def is_there(package: str) -> bool:
+    return package in sys.modules or importlib.util.find_spec(package) is not None
 
 
 def shorten(raised: Raised) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""GPT-1, GPT-2 and BERT in the names of the Hugging Face hub."""
+"""GPT-1, GPT-2, Llama and BERT in the names of the Hugging Face hub."""
 
 from typing import Any
 
@@ -6,7 +6,8 @@ from torch import nn
 
 from lecturelib.models.bert import BERT, EPS, BERTConfig, BERTPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
-from lecturelib.models.weights.layout import Entries, Entry, Layout, activation, modules, require_settings
+from lecturelib.models.llama import Llama, LlamaConfig
+from lecturelib.models.weights.layout import Entries, Entry, Layout, activation, modules, require_settings, weights
 
 # GPT ----------------------------------------------------------------------------------------------------------------
 
@@ -55,6 +56,56 @@ def _gpt_entries(model: GPT) -> Entries:
         entries |= {name: entry._replace(transposed=name.endswith("weight")) for name, entry in matrices.items()}
         entries |= modules(GPT_NORMS, ours, theirs)
     return entries | (modules({"final_norm": "ln_f"}) if isinstance(model.final_norm, nn.LayerNorm) else {})
+
+
+# Llama --------------------------------------------------------------------------------------------------------------
+
+LLAMA_BLOCK = {
+    "mixer.query_proj": "self_attn.q_proj",
+    "mixer.key_proj": "self_attn.k_proj",
+    "mixer.value_proj": "self_attn.v_proj",
+    "mixer.out_proj": "self_attn.o_proj",
+    "mixer_wiring.norm": "input_layernorm",
+    "feed_forward.gate": "mlp.gate_proj",
+    "feed_forward.widen": "mlp.up_proj",
+    "feed_forward.narrow": "mlp.down_proj",
+    "feed_forward_wiring.norm": "post_attention_layernorm",
+}
+
+
+def _llama_config(settings: dict[str, Any]) -> LlamaConfig:
+    expected = {"model_type": "llama", "hidden_act": "silu", "attention_bias": False, "mlp_bias": False}
+    require_settings(settings, expected | {"rope_scaling": None})
+    rope = {"rope_theta": settings.get("rope_theta", 10_000.0)} | (settings.get("rope_parameters") or {})
+    require_settings(rope, {"rope_type": "default"})
+    if (settings.get("head_dim") or 0) * settings["num_attention_heads"] not in (0, settings["hidden_size"]):
+        width = settings["hidden_size"] // settings["num_attention_heads"]
+        require_settings(settings, {"head_dim": width})
+    return LlamaConfig(
+        vocab_size=settings["vocab_size"],
+        max_len=settings["max_position_embeddings"],
+        d_model=settings["hidden_size"],
+        num_heads=settings["num_attention_heads"],
+        num_kv_heads=settings.get("num_key_value_heads"),
+        num_layers=settings["num_hidden_layers"],
+        d_ff=settings["intermediate_size"],
+        rope_base=rope["rope_theta"],
+        eps=settings["rms_norm_eps"],
+        tied=settings.get("tie_word_embeddings", False),
+    )
+
+
+def _llama_entries(model: Llama) -> Entries:
+    """Their rotary pairs are the two halves of a head, ours are neighbours."""
+    head_dim = model.config.d_model // model.config.num_heads
+    entries = weights({"token_embedding": "embed_tokens", "final_norm": "norm"})
+    entries |= {} if model.config.tied else weights({"output": "lm_head"})
+    for layer in range(len(model.blocks)):
+        ours = f"blocks.{layer}."
+        entries |= weights(LLAMA_BLOCK, ours, f"layers.{layer}.")
+        for name in (f"{ours}mixer.query_proj.weight", f"{ours}mixer.key_proj.weight"):
+            entries[name] = entries[name]._replace(halves=head_dim)
+    return entries
 
 
 # BERT ---------------------------------------------------------------------------------------------------------------
@@ -125,6 +176,15 @@ LANGUAGE: dict[type[nn.Module], Layout] = {
         rename=_gpt_name,
         tied={"lm_head.weight": "wte.weight"},
         ignored=r"h\.\d+\.attn\.(bias|masked_bias)|positions?_ids",
+    ),
+    Llama: Layout(
+        entries=_llama_entries,
+        config=_llama_config,
+        preset="SMOLLM2_135M",
+        rename=lambda name: name.removeprefix("model."),
+        tied={"lm_head.weight": "embed_tokens.weight"},
+        ignored=r"layers\.\d+\.self_attn\.rotary_emb\.inv_freq",
+        head=("output.",),
     ),
     BERT: Layout(
         entries=_bert_entries,

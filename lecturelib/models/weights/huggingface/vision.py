@@ -9,7 +9,7 @@ from lecturelib.models.deit import DeiT
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
 from lecturelib.models.vit import ViT, ViTConfig
-from lecturelib.models.weights.layout import Entries, Entry, Layout, activation, modules, require_settings
+from lecturelib.models.weights.layout import Entries, Entry, Layout, activation, modules, require_settings, stage_blocks
 
 # ViT and DeiT -------------------------------------------------------------------------------------------------------
 
@@ -149,36 +149,30 @@ def _swin_name(name: str) -> str:
 def _swin_trunk(model: Swin | SwinV2) -> Entries:
     """All but what biases the scores."""
     entries = modules(SWIN_ENDS)
-    for i, depth in enumerate(model.config.num_layers):
-        if i:  # there, merging ends the stage before
-            before = f"encoder.layers.{i - 1}.downsample"
-            entries |= modules({f"stages.{i}.merging.norm": f"{before}.norm"})
-            entries[f"stages.{i}.merging.reduce.weight"] = Entry(f"{before}.reduction.weight")
-        for j in range(depth):
-            entries |= modules(SWIN_BLOCK, f"stages.{i}.blocks.{j}.", f"encoder.layers.{i}.blocks.{j}.")
+    for i in range(1, len(model.config.num_layers)):
+        before = f"encoder.layers.{i - 1}.downsample"  # there, merging ends the stage before
+        entries |= modules({f"stages.{i}.merging.norm": f"{before}.norm"})
+        entries[f"stages.{i}.merging.reduce.weight"] = Entry(f"{before}.reduction.weight")
+    for ours, theirs in stage_blocks(model.config.num_layers, "encoder.layers"):
+        entries |= modules(SWIN_BLOCK, ours, theirs)
     return entries
 
 
 def _swin_entries(model: Swin) -> Entries:
     entries = _swin_trunk(model)
-    for i, depth in enumerate(model.config.num_layers):
-        for j in range(depth):
-            table = Entry(f"encoder.layers.{i}.blocks.{j}.attention.self.relative_position_bias_table")
-            entries[f"stages.{i}.blocks.{j}.mixer.attention.positions.table"] = table
+    for ours, theirs in stage_blocks(model.config.num_layers, "encoder.layers"):
+        table = Entry(f"{theirs}attention.self.relative_position_bias_table")
+        entries[f"{ours}mixer.attention.positions.table"] = table
     return entries
 
 
 def _swin_v2_entries(model: SwinV2) -> Entries:
     entries = _swin_trunk(model)
-    for i, depth in enumerate(model.config.num_layers):
-        for j in range(depth):
-            ours = f"stages.{i}.blocks.{j}.mixer.attention."
-            theirs = f"encoder.layers.{i}.blocks.{j}.attention.self."
-            entries |= modules(
-                {"net.0": "0", "net.2": "2"}, f"{ours}positions.", f"{theirs}continuous_position_bias_mlp."
-            )
-            entries[f"{ours}positions.log_sharpness"] = Entry(f"{theirs}logit_scale")
-            del entries[f"{ours}key_proj.bias"], entries[f"{ours}positions.net.2.bias"]  # neither has one
+    for block, their_block in stage_blocks(model.config.num_layers, "encoder.layers"):
+        ours, theirs = f"{block}mixer.attention.", f"{their_block}attention.self."
+        entries |= modules({"net.0": "0", "net.2": "2"}, f"{ours}positions.", f"{theirs}continuous_position_bias_mlp.")
+        entries[f"{ours}positions.log_sharpness"] = Entry(f"{theirs}logit_scale")
+        del entries[f"{ours}key_proj.bias"], entries[f"{ours}positions.net.2.bias"]  # neither has one
     return entries
 
 
