@@ -9,6 +9,7 @@ from lecturelib.figures.explorers.deletion.explorer import DeletionExample, Dele
 from lecturelib.figures.explorers.explorer import Explorer
 from lecturelib.figures.explorers.gate.explorer import GateExplorer
 from lecturelib.figures.explorers.gradient.explorer import GradientExplorer
+from lecturelib.figures.explorers.graph.explorer import GraphExample, GraphExplorer
 from lecturelib.figures.explorers.live import live
 from lecturelib.figures.explorers.mixing.explorer import MixingExplorer
 from lecturelib.figures.explorers.ngram.explorer import NGramExplorer
@@ -37,6 +38,8 @@ __all__ = [
     "Explorer",
     "GateExplorer",
     "GradientExplorer",
+    "GraphExample",
+    "GraphExplorer",
     "MixingExplorer",
     "NGramExplorer",
     "PatchAttentionExplorer",

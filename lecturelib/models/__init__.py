@@ -10,6 +10,7 @@ from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillati
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.graph_network import GraphAttention, GraphConvolution, GraphNetwork, GraphNetworkConfig
+from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.ibm1 import IBM1, IBM1Config
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
@@ -74,6 +75,8 @@ __all__ = [
     "GraphConvolution",
     "GraphNetwork",
     "GraphNetworkConfig",
+    "GraphTransformer",
+    "GraphTransformerConfig",
     "HardGlimpse",
     "HierarchicalAttentionConfig",
     "HierarchicalAttentionNetwork",

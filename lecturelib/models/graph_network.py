@@ -142,7 +142,10 @@ class GraphAttention(Attention):
 
 @dataclass(frozen=True, kw_only=True)
 class GraphNetworkConfig:
-    """Sizes of a `GraphNetwork`. `layer` is "convolution", "attention" or "dynamic" (GATv2)."""
+    """Sizes of a `GraphNetwork`. `layer` is "convolution", "attention" or "dynamic" (GATv2).
+
+    With `residual`, hidden layers of one width add their output to what they read.
+    """
 
     input_dim: int
     num_classes: int
@@ -151,6 +154,7 @@ class GraphNetworkConfig:
     num_layers: int = 2
     layer: Literal["convolution", "attention", "dynamic"] = "convolution"
     dropout: float = 0.5
+    residual: bool = False
 
     def __post_init__(self) -> None:
         check_config(self, sizes=("input_dim", "num_classes", "hidden_dim", "num_heads", "num_layers"))
@@ -163,11 +167,11 @@ class GraphNetworkConfig:
 
 
 class GraphNetwork(nn.Module):
-    """Label every node of a graph: layers of messages, with a bend between them.
+    """Label every node of a graph: layers of messages, with a nonlinearity between them.
 
     Paper: Kipf & Welling 2017 [kipf2017semi] with two convolutions of 16 and relu; Velickovic et al. 2018
     [velickovic2018graph] with 8 heads of 8, elu, and dropout of the attention weights (`CORA_CONVOLUTION` and
-    `CORA_ATTENTION`).
+    `CORA_ATTENTION`). Residuals as in Kipf & Welling's Appendix B.
     Differs: any number of layers; the last attention layer has one head on Cora, as in the paper, and here everywhere.
 
     Shapes: x (N, in), edges (2, E) -> logits (N, C)
@@ -191,7 +195,8 @@ class GraphNetwork(nn.Module):
     def features(self, x: Tensor, edges: Tensor) -> Tensor:
         """What the last layer reads. Shapes: x (N, in), edges (2, E) -> (N, hidden)"""
         for layer in self.layers[:-1]:
-            x = self.activation(layer(self.dropout(x), edges))
+            new = self.activation(layer(self.dropout(x), edges))
+            x = new + x if self.config.residual and new.shape == x.shape else new
         return x
 
     def forward(self, x: Tensor, edges: Tensor) -> Tensor:

@@ -4,6 +4,12 @@ from lecturelib.figures.diagrams.attention import attention_diagram, heads_diagr
 from lecturelib.figures.diagrams.captioning import captioner_diagram
 from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.gates import gru_diagram, lstm_diagram
+from lecturelib.figures.diagrams.graphs import (
+    graph_network_diagram,
+    graph_transformer_diagram,
+    masks_diagram,
+    sets_diagram,
+)
 from lecturelib.figures.diagrams.language_models import gpt_bert_diagram
 from lecturelib.figures.diagrams.pooling import esim_diagram, hierarchical_diagram, pooling_diagram, span_diagram
 from lecturelib.figures.diagrams.recurrent import bidirectional_diagram, bptt_diagram, rnn_diagram
@@ -43,13 +49,17 @@ __all__ = [
     "esim_diagram",
     "gpt_bert_diagram",
     "gpt_diagram",
+    "graph_network_diagram",
+    "graph_transformer_diagram",
     "gru_diagram",
     "heads_diagram",
     "hierarchical_diagram",
     "lstm_diagram",
+    "masks_diagram",
     "pooling_diagram",
     "positions_diagram",
     "rnn_diagram",
+    "sets_diagram",
     "span_diagram",
     "swin_diagram",
     "swin_pair_diagram",

@@ -19,6 +19,7 @@ from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from lecturelib.models.deit import DeiT
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.llama import Llama, LlamaConfig
@@ -138,6 +139,18 @@ def of_a_set(name: str, build: Callable[[], nn.Module]) -> Case:
         wrong_match=rf"x must be \(batch, elements, 5\), got \({T}, 5\)",
         targets=lambda inputs, generator: ids(VOCAB, B)(generator),
         pad=pad,
+    )
+
+
+def of_graphs(name: str, build: Callable[[], nn.Module]) -> Case:
+    """A model `forward(x, distances) -> logits (B, T, V)` of graphs whose nodes have vectors of width 5."""
+    return Case(
+        name=name,
+        build=build,
+        inputs=lambda generator: (torch.randn(B, T, 5, generator=generator), ids(4, B, T, T)(generator)),
+        wrong=lambda inputs: (inputs[0], inputs[1][:, 1:]),
+        wrong_match=rf"distances must be \({B}, {T}, {T}\) integers, got torch.int64 \({B}, {T - 1}, {T}\)",
+        targets=lambda inputs, generator: ids(VOCAB, B, T)(generator),
     )
 
 
@@ -363,6 +376,15 @@ CASES = [
     of_a_set("deep-sets", lambda: DeepSets(DeepSetsConfig(input_dim=5, output_dim=VOCAB))),
     of_a_set(
         "set-transformer", lambda: SetTransformer(SetTransformerConfig(input_dim=5, output_dim=VOCAB, num_points=4))
+    ),
+    *(
+        of_graphs(
+            name,
+            lambda reach=reach: GraphTransformer(
+                GraphTransformerConfig(input_dim=5, output_dim=VOCAB, d_model=16, max_distance=2, reach=reach)
+            ),
+        )
+        for name, reach in (("graph-transformer", None), ("graph-transformer-on-edges", 2))
     ),
     labelling("recurrent-classifier", lambda: RecurrentClassifier(labels("gru"))),
     labelling("recurrent-tagger", lambda: RecurrentTagger(labels("mut1")), T),

@@ -178,3 +178,15 @@ def test_network_learns_one_graph_and_compiles(kind):
     compiled = torch.compile(model, backend="aot_eager", fullgraph=True)
     torch.testing.assert_close(compiled(x, edges), model(x, edges))
     assert model.to("meta")(x.to("meta"), edges.to("meta")).shape == (N, 3)
+
+
+def test_residual_adds_what_a_hidden_layer_read():
+    """Kipf & Welling, Appendix B: layers of one width add; the first and the last, which change it, do not."""
+    sizes = {"input_dim": D, "num_classes": 7, "hidden_dim": 6, "num_layers": 3, "dropout": 0.0}
+    x, edges = graph(torch.float32)
+    torch.manual_seed(0)
+    with_residual = GraphNetwork(GraphNetworkConfig(**sizes, residual=True))
+    plain = GraphNetwork(GraphNetworkConfig(**sizes))
+    plain.load_state_dict(with_residual.state_dict())
+    first = plain.layers[0](x, edges).relu()
+    torch.testing.assert_close(with_residual.features(x, edges), plain.features(x, edges) + first)
