@@ -216,6 +216,7 @@ def run_digit_sets(steps: int, seeds: range, keep: Callable[..., None]) -> None:
 
 # Molecules
 
+POOL = 16_384  # molecules to train on
 WIDE = GraphTransformerConfig(input_dim=len(ATOMS), output_dim=8, d_model=48, d_ff=96)
 READERS_OF_ATOMS: dict[str, GraphTransformerConfig | GraphNetworkConfig] = {
     "no edges": replace(WIDE, max_distance=0),
@@ -251,7 +252,7 @@ def read_atoms(model: nn.Module, batch: Molecules) -> list[float]:
 
 
 def run_molecules(steps: int, seeds: range, keep: Callable[..., None]) -> None:
-    pool, test = draw_molecules(16_384, seed=1), draw_molecules(1000, seed=-1)
+    pool, test = draw_molecules(POOL, seed=1), draw_molecules(1000, seed=-1)
     share = test.targets.mean(dim=(0, 1))
     always = [round(value, 4) for value in torch.maximum(share, 1 - share).tolist()]
     rows: list[Row] = [{"case": {"model": "one answer for all"}, "right": always}]

@@ -20,10 +20,6 @@ class DigitSets:
     sums: Tensor
     maxima: Tensor
 
-    def to(self, device: torch.device | str) -> "DigitSets":
-        """The same sets on a device."""
-        return DigitSets(*(getattr(self, name).to(device) for name in ("x", "lengths", "sums", "maxima")))
-
 
 def digit_sets(images: Images, count: int, *, sizes: tuple[int, int] = (1, 10), seed: int = 0) -> DigitSets:
     """Draw sets of the pictures; how many are in each is drawn from `sizes`, first to last. Same seed, same sets."""

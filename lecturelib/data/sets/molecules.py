@@ -25,10 +25,6 @@ class Molecules:
     distances: Tensor
     targets: Tensor
 
-    def to(self, device: torch.device | str) -> "Molecules":
-        """The same molecules on a device."""
-        return Molecules(*(getattr(self, name).to(device) for name in ("atoms", "bonds", "distances", "targets")))
-
 
 def shortest_paths(adjacency: Tensor) -> Tensor:
     """The fewest steps from each node to each other, N where there is no way: one more step at a time.
