@@ -6,13 +6,14 @@
     python book/runs/graphs.py molecules     # message passing against attention between all atoms
 
 Each writes lecturelib/runs/NAME, a row of history for every model trained; all together take about half an hour of one
-core. Within a run all models have the same steps and batches, and about as many parameters.
+core. What is in the history already is not trained again, so an interrupted run goes on where it stopped. Within
+`digit_sets` and `molecules` all models have the same steps and batches, and about as many parameters.
 """
 
 import argparse
-from collections.abc import Callable
-from dataclasses import asdict, replace
-from functools import cache
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,11 @@ from lecturelib.layers import LSTM, Recurrent
 from lecturelib.models.graph_network import CORA_ATTENTION, CORA_CONVOLUTION, GraphNetwork, GraphNetworkConfig
 from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from lecturelib.models.sets import DeepSets, DeepSetsConfig, SetTransformer, SetTransformerConfig
-from lecturelib.training import Cosine, TrainConfig, save_run, train
+from lecturelib.training import Cosine, TrainConfig, read_run, save_run, train
 
 RUNS = Path(__file__).resolve().parents[2] / "lecturelib" / "runs"
 Row = dict[str, Any]
+Task = tuple[Row, Callable[[], tuple[Row, nn.Module | None]]]  # a case, and how to train and measure it
 
 # Cora: the settings of the two papers; "words" is the convolution on a graph without edges.
 
@@ -114,27 +116,30 @@ def on_cora(config: GraphNetworkConfig, kind: str, seed: int, steps: int) -> tup
     return model, row
 
 
-def run_cora(steps: int, seeds: range, keep: Callable[..., None]) -> None:
+def cora_cases(steps: int, seeds: range) -> Iterator[Task]:
     first: dict[str, nn.Module] = {}
-    rows: list[Row] = []
+
+    def work(kind: str, seed: int) -> tuple[Row, nn.Module | None]:
+        model, row = on_cora(NETWORKS[kind], kind, seed, steps)
+        if seed != seeds[0] or kind == "words":
+            return row, None
+        first[kind] = model
+        return row, nn.ModuleDict(first) if len(first) == len(NETWORKS) - 1 else None
+
     for seed in seeds:
-        for kind, config in NETWORKS.items():
-            model, row = on_cora(config, kind, seed, steps)
-            rows.append({"case": {"kind": kind, "seed": seed}} | row)
-            if seed == seeds[0] and kind != "words":
-                first[kind] = model
-            keep(rows, {kind: asdict(config) for kind, config in NETWORKS.items()}, nn.ModuleDict(first))
+        for kind in NETWORKS:
+            yield {"kind": kind, "seed": seed}, partial(work, kind, seed)
 
 
-def run_cora_depth(steps: int, seeds: range, keep: Callable[..., None]) -> None:
-    rows: list[Row] = []
+def depth_cases(steps: int, seeds: range) -> Iterator[Task]:
+    def work(depth: int, residual: bool, seed: int) -> tuple[Row, None]:
+        config = replace(CORA_CONVOLUTION, num_layers=depth, residual=residual)
+        return on_cora(config, "convolution", seed, steps)[1], None
+
     for seed in seeds:
         for depth in DEPTHS:
             for residual in (False, True):
-                config = replace(CORA_CONVOLUTION, num_layers=depth, residual=residual)
-                _, row = on_cora(config, "convolution", seed, steps)
-                rows.append({"case": {"depth": depth, "residual": residual, "seed": seed}} | row)
-                keep(rows, asdict(CORA_CONVOLUTION), None)
+                yield {"depth": depth, "residual": residual, "seed": seed}, partial(work, depth, residual, seed)
 
 
 # Sets of digits
@@ -182,36 +187,37 @@ def read_sets(model: nn.Module, images: Images, task: str, num_digits: int) -> t
     return tuple(round(float(value), 4) for value in ((error < 0.5).float().mean(), error.mean(), moved))  # type: ignore[return-value]
 
 
-def run_digit_sets(steps: int, seeds: range, keep: Callable[..., None]) -> None:
+def fit_reader(name: str, task: str, seed: int, rate: float, steps: int) -> nn.Module:
+    """Train one of the readers on sets of one to ten training pictures."""
+    torch.manual_seed(seed)
+    model, images = READERS[name](), digits().train
+
+    def batches(step: int) -> DigitSets:
+        return digit_sets(images, 64, seed=1_000_000 * (seed + 1) + step)
+
+    def loss(model: nn.Module, batch: DigitSets) -> Tensor:
+        return F.l1_loss(model(batch.x, batch.lengths).squeeze(1), answer(batch, task) / 10)
+
+    train(model, batches, loss, TrainConfig(steps=steps, learning_rate=rate, schedule=Cosine(steps=steps), seed=seed))
+    return model
+
+
+def set_cases(steps: int, seeds: range) -> Iterator[Task]:
     data = digits()
-    rows: list[Row] = []
+
+    def work(task: str, name: str, seed: int) -> tuple[Row, None]:
+        tried = {rate: fit_reader(name, task, seed, rate, steps) for rate in SET_RATES}
+        rate = min(tried, key=lambda rate: read_sets(tried[rate], data.validation, task, 10)[1])
+        row = {"learning_rate": rate, "parameters": count_parameters(tried[rate])}
+        for num_digits in SET_SIZES:
+            right, error, moved = read_sets(tried[rate], data.test, task, num_digits)
+            row |= {f"right_{num_digits}": right, f"error_{num_digits}": error, f"moved_{num_digits}": moved}
+        return row, None
+
     for seed in seeds:
         for task in TASKS:
-            for name, build in READERS.items():
-                tried: list[tuple[float, float, nn.Module]] = []
-                for rate in SET_RATES:
-                    torch.manual_seed(seed)
-                    model = build()
-
-                    def batches(step: int, seed: int = seed) -> DigitSets:
-                        return digit_sets(data.train, 64, seed=1_000_000 * (seed + 1) + step)
-
-                    def loss(model: nn.Module, batch: DigitSets, task: str = task) -> Tensor:
-                        return F.l1_loss(model(batch.x, batch.lengths).squeeze(1), answer(batch, task) / 10)
-
-                    plan = TrainConfig(
-                        steps=steps, learning_rate=rate, schedule=Cosine(steps=steps), seed=seed, device="cpu"
-                    )
-                    train(model, batches, loss, plan)
-                    tried.append((read_sets(model, data.validation, task, 10)[1], rate, model))
-                _, rate, model = min(tried, key=lambda one: one[0])  # on validation pictures
-                row = {"case": {"task": task, "model": name, "seed": seed}, "learning_rate": rate}
-                row |= {"parameters": count_parameters(model)}
-                for num_digits in SET_SIZES:
-                    right, error, moved = read_sets(model, data.test, task, num_digits)
-                    row |= {f"right_{num_digits}": right, f"error_{num_digits}": error, f"moved_{num_digits}": moved}
-                rows.append(row)
-                keep(rows, {"sizes": [1, 10], "rates": list(SET_RATES)}, None)
+            for name in READERS:
+                yield {"task": task, "model": name, "seed": seed}, partial(work, task, name, seed)
 
 
 # Molecules
@@ -251,37 +257,59 @@ def read_atoms(model: nn.Module, batch: Molecules) -> list[float]:
     return [round(value, 4) for value in right.float().mean(dim=(0, 1)).tolist()]
 
 
-def run_molecules(steps: int, seeds: range, keep: Callable[..., None]) -> None:
+def molecule_cases(steps: int, seeds: range) -> Iterator[Task]:
     pool, test = draw_molecules(POOL, seed=1), draw_molecules(1000, seed=-1)
-    share = test.targets.mean(dim=(0, 1))
-    always = [round(value, 4) for value in torch.maximum(share, 1 - share).tolist()]
-    rows: list[Row] = [{"case": {"model": "one answer for all"}, "right": always}]
+
+    def always() -> tuple[Row, None]:
+        share = test.targets.mean(dim=(0, 1))
+        return {"right": [round(value, 4) for value in torch.maximum(share, 1 - share).tolist()]}, None
+
+    def batches(step: int, seed: int) -> Molecules:
+        generator = torch.Generator().manual_seed(1_000_000 * (seed + 1) + step)
+        chosen = torch.randint(len(pool.atoms), (32,), generator=generator)
+        return Molecules(*(part[chosen] for part in (pool.atoms, pool.bonds, pool.distances, pool.targets)))
+
+    def loss(model: nn.Module, batch: Molecules) -> Tensor:
+        return F.binary_cross_entropy_with_logits(label_atoms(model, batch), batch.targets)
+
+    def work(name: str, seed: int) -> tuple[Row, None]:
+        torch.manual_seed(seed)
+        model = build_reader(READERS_OF_ATOMS[name])
+        schedule = Cosine(steps=steps, warmup=steps // 20)
+        plan = TrainConfig(steps=steps, learning_rate=3e-3, schedule=schedule, seed=seed, device="cpu")
+        train(model, partial(batches, seed=seed), loss, plan)
+        return {"parameters": count_parameters(model), "right": read_atoms(model, test)}, None
+
+    yield {"model": "one answer for all"}, always
     for seed in seeds:
-        for name, config in READERS_OF_ATOMS.items():
-            torch.manual_seed(seed)
-            model = build_reader(config)
-
-            def batches(step: int, seed: int = seed) -> Molecules:
-                generator = torch.Generator().manual_seed(1_000_000 * (seed + 1) + step)
-                chosen = torch.randint(len(pool.atoms), (32,), generator=generator)
-                return Molecules(*(part[chosen] for part in (pool.atoms, pool.bonds, pool.distances, pool.targets)))
-
-            def loss(model: nn.Module, batch: Molecules) -> Tensor:
-                return F.binary_cross_entropy_with_logits(label_atoms(model, batch), batch.targets)
-
-            schedule = Cosine(steps=steps, warmup=steps // 20)
-            train(model, batches, loss, TrainConfig(steps=steps, learning_rate=3e-3, schedule=schedule, seed=seed))
-            rows.append({"case": {"model": name, "seed": seed}, "parameters": count_parameters(model)})
-            rows[-1] |= {"right": read_atoms(model, test)}
-            keep(rows, {name: asdict(config) for name, config in READERS_OF_ATOMS.items()}, None)
+        for name in READERS_OF_ATOMS:
+            yield {"model": name, "seed": seed}, partial(work, name, seed)
 
 
-PROGRAMS: dict[str, tuple[Callable[..., None], int, int]] = {  # what to do, steps of each training, seeds
-    "cora": (run_cora, 300, 10),
-    "cora_depth": (run_cora_depth, 300, 3),
-    "digit_sets": (run_digit_sets, 1500, 3),
-    "molecules": (run_molecules, 2000, 3),
+@dataclass(frozen=True)
+class Program:
+    """What a run trains, how long, with how many seeds, and what to store as its config."""
+
+    cases: Callable[[int, range], Iterator[Task]]
+    steps: int
+    seeds: int
+    config: Row
+
+
+PROGRAMS = {
+    "cora": Program(cora_cases, 200, 10, {kind: asdict(config) for kind, config in NETWORKS.items()}),
+    "cora_depth": Program(depth_cases, 200, 3, asdict(CORA_CONVOLUTION)),
+    "digit_sets": Program(set_cases, 1000, 3, {"sizes": [1, 10], "rates": list(SET_RATES)}),
+    "molecules": Program(molecule_cases, 1500, 3, {name: asdict(config) for name, config in READERS_OF_ATOMS.items()}),
 }
+
+
+def stored_rows(folder: Path, command: str, *, weights: bool) -> list[Row]:
+    """What an interrupted run of the same command has measured already."""
+    if not (folder / "run.json").exists() or (weights and not (folder / "weights.safetensors").exists()):
+        return []
+    run = read_run(folder)
+    return run.rows if run.facts["command"] == command else []
 
 
 def main() -> None:
@@ -292,21 +320,23 @@ def main() -> None:
     parser.add_argument("--runs", type=Path, default=RUNS, help="where the folder of the run goes")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
-    program, steps, seeds = PROGRAMS[arguments.name]
-    steps, chosen = arguments.steps or steps, range(arguments.seeds or seeds)
-
-    def keep(rows: list[Row], config: Row, model: nn.Module | None) -> None:
+    program, folder = PROGRAMS[arguments.name], arguments.runs / arguments.name
+    steps, seeds = arguments.steps or program.steps, range(arguments.seeds or program.seeds)
+    command = f"python book/runs/graphs.py {arguments.name} --steps {steps} --seeds {len(seeds)}"
+    stored, rows = stored_rows(folder, command, weights=arguments.name == "cora"), []
+    for case, work in program.cases(steps, seeds):
+        found = next((row for row in stored if row["case"] == case), None)
+        row, model = (found, None) if found else work()
+        rows.append({"case": case} | row)
         print(rows[-1], flush=True)
         facts = {
-            "command": f"python book/runs/graphs.py {arguments.name} --steps {steps} --seeds {len(chosen)}",
-            "seed": list(chosen),
-            "config": config | {"steps": steps},
+            "command": command,
+            "seed": list(seeds),
+            "config": program.config | {"steps": steps},
             "torch": torch.__version__,
             "results": {"trained": len(rows)},
         }
-        save_run(arguments.runs / arguments.name, facts, rows, model)
-
-    program(steps, chosen, keep)
+        save_run(folder, facts, rows, model)
 
 
 if __name__ == "__main__":

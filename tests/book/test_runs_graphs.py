@@ -45,7 +45,7 @@ def cases(program: ModuleType, name: str, seeds: int) -> list[dict[str, object]]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_run_says_how_it_was_made_and_has_a_row_for_each_training(program, name):
-    run, (_, steps, seeds) = shipped_run(name), program.PROGRAMS[name]
+    run, steps, seeds = shipped_run(name), program.PROGRAMS[name].steps, program.PROGRAMS[name].seeds
     assert run.facts["command"] == f"python book/runs/graphs.py {name} --steps {steps} --seeds {seeds}"
     assert run.facts["seed"] == list(range(seeds))
     assert [row["case"] for row in run.rows] == cases(program, name, seeds)
