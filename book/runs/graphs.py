@@ -60,6 +60,23 @@ def edges_of(kind: str) -> Tensor:
     return edges[:, :0] if kind == "words" else edges
 
 
+class DropWords(nn.Dropout):
+    """Dropout as it was, but of the words it draws only for those that a paper has: all others are zero anyhow."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Shapes: any -> the same"""
+        if not self.training or x is not papers()[0]:
+            return super().forward(x)
+        has = word_entries()
+        return torch.zeros_like(x).index_put(has, F.dropout(x[has], self.p))
+
+
+@cache
+def word_entries() -> tuple[Tensor, ...]:
+    """Rows and columns of the words that papers have: one entry in eighty."""
+    return papers()[0].nonzero(as_tuple=True)
+
+
 @torch.no_grad()
 def judged(model: nn.Module, edges: Tensor, nodes: Tensor) -> tuple[float, float]:
     """The part of these papers whose topic the network finds, and its loss on them."""
@@ -74,6 +91,7 @@ def fit(model: GraphNetwork, edges: Tensor, steps: int) -> None:
     Weight decay is the papers' L2 penalty, on the first layer alone for convolutions.
     """
     words, _, labels, nodes = papers()
+    model.dropout = DropWords(model.config.dropout)
     rest = [weight for layer in model.layers[1:] for weight in layer.parameters()]
     decay = 5e-4 if model.config.layer != "convolution" else 0.0
     groups = [

@@ -52,7 +52,7 @@ class Shapes:
         letters: the size of each letter; of two letters with one size the first is written
         outputs: shapes by the path of the module
         sized: whether the legend says how large the model's own letters are
-        meanings: what letters stand for in this model, where that is not what `MEANINGS` says
+        meanings: what letters stand for that whoever runs this model chooses, where that is not what `MEANINGS` says
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Shapes:
         meanings: dict[str, str] | None = None,
     ) -> None:
         self.letters, self.outputs, self.sized = letters, outputs or {}, sized
-        self.meanings = MEANINGS | (meanings or {})
+        self.meanings, self.chosen = MEANINGS | (meanings or {}), {*RUN, *(meanings or {})}
         self.claims: list[tuple[str, str]] = []  # each path or tensor that was asked for, and what was answered
 
     def write(self, shape: Iterable[int]) -> str:
@@ -88,7 +88,7 @@ class Shapes:
         """What the used letters mean, and how large they are in this model."""
         texts = []
         for letter in (letter for letter in self.meanings if letter in set(used) and letter in self.letters):
-            size = f" = {self.letters[letter]:,}" if self.sized and letter not in RUN else ""
+            size = f" = {self.letters[letter]:,}" if self.sized and letter not in self.chosen else ""
             texts.append(f"{letter}{size} {self.meanings[letter]}")
         return texts
 
