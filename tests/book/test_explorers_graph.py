@@ -30,7 +30,7 @@ def test_graph_explorer_draws_lines_as_wide_as_weights(open_page):
     assert float(page.locator(".ring").get_attribute("stroke-width")) == pytest.approx(1 + 13 * 0.2)
     said = page.locator("p.live").inner_text()
     assert said == "first: a (Theory) hears b (Trees) most, with 0.500. Nodes of its own group have 50 % of its weight."
-    assert page.locator(".node text").all_inner_texts() == ["Th", "Tr", "Th", "R"]
+    assert page.locator(".node text").all_text_contents() == ["Th", "Tr", "Th", "R"]
     page.get_by_role("radio", name="second").click()
     assert shown(page) == [0.7, 0.2, 0.1]
     assert "a (Theory) hears itself most, with 0.700" in page.locator("p.live").inner_text()
