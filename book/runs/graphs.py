@@ -1,6 +1,6 @@
 """The committed runs of chapter 18: citations, depth, and atoms some bonds away.
 
-    python book/runs/graphs.py cora          # four networks on Cora, ten seeds each
+    python book/runs/graphs.py cora          # four networks on Cora, ten seeds each, GATv2 three
     python book/runs/graphs.py cora_depth    # graph convolutions from 2 to 32 layers, with residuals and without
     python book/runs/graphs.py molecules     # message passing against attention between all atoms
 
@@ -41,6 +41,7 @@ NETWORKS = {
 }
 RATES = {"convolution": 0.01, "attention": 0.005, "dynamic": 0.005}
 DEPTHS = (2, 4, 8, 16, 32)
+DYNAMIC_SEEDS = 3  # of GATv2, which takes twice as long as GAT
 
 
 @cache
@@ -168,7 +169,8 @@ def cora_cases(steps: int, seeds: range) -> Iterator[Task]:
 
     for seed in seeds:
         for kind in NETWORKS:
-            yield {"kind": kind, "seed": seed}, partial(work, kind, seed)
+            if kind != "dynamic" or seed < DYNAMIC_SEEDS:
+                yield {"kind": kind, "seed": seed}, partial(work, kind, seed)
 
 
 def depth_cases(steps: int, seeds: range) -> Iterator[Task]:
@@ -260,8 +262,8 @@ class Program:
 
 PROGRAMS = {
     "cora": Program(cora_cases, 200, 10, {kind: asdict(config) for kind, config in NETWORKS.items()}),
-    "cora_depth": Program(depth_cases, 100, 2, asdict(CORA_CONVOLUTION)),
-    "molecules": Program(molecule_cases, 1000, 2, {name: asdict(config) for name, config in READERS_OF_ATOMS.items()}),
+    "cora_depth": Program(depth_cases, 100, 1, asdict(CORA_CONVOLUTION)),
+    "molecules": Program(molecule_cases, 1000, 1, {name: asdict(config) for name, config in READERS_OF_ATOMS.items()}),
 }
 
 
