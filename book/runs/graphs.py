@@ -1,10 +1,9 @@
-"""The committed runs of chapter 18: citations, depth, and atoms some bonds away.
+"""The committed runs of chapter 18: citations, and atoms some bonds away.
 
-    python book/runs/graphs.py cora          # four networks on Cora, ten seeds each, GATv2 three
-    python book/runs/graphs.py cora_depth    # graph convolutions from 2 to 32 layers, with residuals and without
+    python book/runs/graphs.py cora          # graph convolution and graph attention on Cora, ten seeds each
     python book/runs/graphs.py molecules     # message passing against attention between all atoms
 
-Each writes lecturelib/runs/NAME, a row of history for every model trained; all together take ten minutes of one
+Each writes lecturelib/runs/NAME, a row of history for every model trained; both together take ten minutes of one
 core. What is in the history already is not trained again, so an interrupted run goes on where it stopped. In
 `molecules` all models have the same steps and batches, and about as many parameters.
 """
@@ -31,17 +30,10 @@ RUNS = Path(__file__).resolve().parents[2] / "lecturelib" / "runs"
 Row = dict[str, Any]
 Task = tuple[Row, Callable[[], tuple[Row, nn.Module | None]]]  # a case, and how to train and measure it
 
-# Cora: the settings of the two papers; "words" is the convolution on a graph without edges.
+# Cora, with the settings of the two papers
 
-NETWORKS = {
-    "words": CORA_CONVOLUTION,
-    "convolution": CORA_CONVOLUTION,
-    "attention": CORA_ATTENTION,
-    "dynamic": replace(CORA_ATTENTION, layer="dynamic"),
-}
-RATES = {"convolution": 0.01, "attention": 0.005, "dynamic": 0.005}
-DEPTHS = (2, 4, 8, 16, 32)
-DYNAMIC_SEEDS = 3  # of GATv2, which takes twice as long as GAT
+NETWORKS = {"convolution": CORA_CONVOLUTION, "attention": CORA_ATTENTION}
+RATES = {"convolution": 0.01, "attention": 0.005}
 
 
 @cache
@@ -50,12 +42,6 @@ def papers() -> tuple[Tensor, Tensor, Tensor, Splits[Tensor]]:
     graph = cora()
     words = graph.features / graph.features.sum(dim=1, keepdim=True).clamp(min=1)
     return words, graph.neighbours, graph.labels, graph.nodes
-
-
-def edges_of(kind: str) -> Tensor:
-    """The graph that a network sees: none of it if it reads words alone."""
-    edges = papers()[1]
-    return edges[:, :0] if kind == "words" else edges
 
 
 class DropWords(nn.Dropout):
@@ -134,25 +120,16 @@ def fit(model: GraphNetwork, edges: Tensor, steps: int) -> None:
     model.load_state_dict(kept)
 
 
-@torch.no_grad()
-def likeness(model: GraphNetwork, edges: Tensor) -> float:
-    """The mean cosine between the features of two papers before the last layer; 1 if all are alike, or zero."""
-    features = F.normalize(model.eval().features(papers()[0], edges), dim=1)
-    return float(features.mean(dim=0).square().sum()) if features.any() else 1.0
-
-
-def on_cora(config: GraphNetworkConfig, kind: str, seed: int, steps: int) -> tuple[GraphNetwork, Row]:
+def on_cora(kind: str, seed: int, steps: int) -> tuple[GraphNetwork, Row]:
     """Train one network from one seed."""
     torch.manual_seed(seed)
-    model, edges = quickly(GraphNetwork(config)), edges_of(kind)
+    model, (_, edges, _, nodes) = quickly(GraphNetwork(NETWORKS[kind])), papers()
     fit(model, edges, steps)
     model = model.half().float()  # as weights are stored
-    nodes = papers()[3]
     row = {
         "parameters": count_parameters(model),
         "validation": round(judged(model, edges, nodes.validation)[0], 4),
         "test": round(judged(model, edges, nodes.test)[0], 4),
-        "likeness": round(likeness(model, edges), 4),
     }
     return model, row
 
@@ -161,27 +138,14 @@ def cora_cases(steps: int, seeds: range) -> Iterator[Task]:
     first: dict[str, nn.Module] = {}
 
     def work(kind: str, seed: int) -> tuple[Row, nn.Module | None]:
-        model, row = on_cora(NETWORKS[kind], kind, seed, steps)
-        if seed != seeds[0] or kind == "words":
-            return row, None
-        first[kind] = model
-        return row, nn.ModuleDict(first) if len(first) == len(NETWORKS) - 1 else None
+        model, row = on_cora(kind, seed, steps)
+        if seed == seeds[0]:
+            first[kind] = model
+        return row, nn.ModuleDict(first) if seed == seeds[0] and len(first) == len(NETWORKS) else None
 
     for seed in seeds:
         for kind in NETWORKS:
-            if kind != "dynamic" or seed < DYNAMIC_SEEDS:
-                yield {"kind": kind, "seed": seed}, partial(work, kind, seed)
-
-
-def depth_cases(steps: int, seeds: range) -> Iterator[Task]:
-    def work(depth: int, residual: bool, seed: int) -> tuple[Row, None]:
-        config = replace(CORA_CONVOLUTION, num_layers=depth, residual=residual)
-        return on_cora(config, "convolution", seed, steps)[1], None
-
-    for seed in seeds:
-        for depth in DEPTHS:
-            for residual in (False, True):
-                yield {"depth": depth, "residual": residual, "seed": seed}, partial(work, depth, residual, seed)
+            yield {"kind": kind, "seed": seed}, partial(work, kind, seed)
 
 
 # Molecules
@@ -261,8 +225,7 @@ class Program:
 
 
 PROGRAMS = {
-    "cora": Program(cora_cases, 200, 10, {kind: asdict(config) for kind, config in NETWORKS.items()}),
-    "cora_depth": Program(depth_cases, 100, 1, asdict(CORA_CONVOLUTION)),
+    "cora": Program(cora_cases, 150, 10, {kind: asdict(config) for kind, config in NETWORKS.items()}),
     "molecules": Program(molecule_cases, 1000, 1, {name: asdict(config) for name, config in READERS_OF_ATOMS.items()}),
 }
 
