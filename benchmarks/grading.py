@@ -27,7 +27,7 @@ from lecturelib.grading import load_rubric
 from lecturelib.grading.check.checker import Checker
 from lecturelib.grading.release.notebooks import load_notebook
 from lecturelib.grading.rubric.answers import namespace_of
-from lecturelib.grading.sandbox.worker import supervisor
+from lecturelib.grading.sandbox.worker import processes
 
 ROOT = Path(__file__).resolve().parent.parent
 PEERS = {"nbgrader": "nbgrader==0.9.6", "otter-grader": "otter-grader==7.0.0"}
@@ -143,7 +143,7 @@ def watch(
 def workers_of(grader: int) -> list[tuple[str, int]]:
     """The grading processes below the command's own, and their zygotes, told by how they were started."""
     found = []
-    for process in supervisor.descendants(grader):
+    for process in processes.descendants(grader):
         try:
             line = Path(f"/proc/{process}/cmdline").read_bytes()
         except OSError:

@@ -1,10 +1,16 @@
-"""Our Llama against transformers', generating with the same weights in float32: `python benchmarks/llama.py`."""
+"""Our Llama against transformers', generating with the same weights in float32: `python benchmarks/llama.py`.
+
+It also measures how much memory a process needs to read SmolLM2's file and write with it, in 32, 8 and 4 bits.
+"""
 
 import argparse
+import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import torch
-from measure import Comparison, compare, report
+from measure import RESULTS, Comparison, compare, report
 from torch import Tensor
 from transformers import LlamaConfig as TheirConfig
 from transformers import LlamaForCausalLM
@@ -13,6 +19,17 @@ from lecturelib.evaluation import generate
 from lecturelib.models import Llama, LlamaConfig, load
 from lecturelib.models.llama import SMOLLM2_135M
 
+MEMORY = """
+import resource, sys, torch
+from lecturelib.evaluation import generate
+from lecturelib.recipes.pretrained import load_pretrained
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+model, tokenizer = load_pretrained("smollm2", bits=int(sys.argv[1]) if int(sys.argv[1]) < 32 else None)
+text = generate(model, torch.tensor([tokenizer.encode("The capital of France is")]), max_new_tokens=8)
+now = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmRSS"))
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print(before, now, peak, repr(tokenizer.decode(text[0].tolist())))
+"""
 SMALL = replace(SMOLLM2_135M, vocab_size=1024, d_model=144, d_ff=384)  # as deep, and 4 times as narrow
 
 
@@ -46,6 +63,18 @@ def generation(name: str, config: LlamaConfig, rounds: int, new: int) -> Compari
     return compare(f"{name}: generate {new} tokens, batch 1", ways, baseline="lecturelib", rounds=rounds, warmup=1)
 
 
+def memory() -> str:
+    """What a fresh process holds in memory, in megabytes: before there is a model, after writing, and at most."""
+    found, lines = {}, ["| weights in | before MB | after MB | at most MB | text |", "|---|---:|---:|---:|---|"]
+    for bits in (32, 8, 4):
+        child = subprocess.run([sys.executable, "-c", MEMORY, str(bits)], capture_output=True, text=True, check=True)
+        *kilobytes, text = child.stdout.strip().split(" ", 3)
+        found[bits] = dict(zip(("before", "after", "at_most"), (int(size) / 1e3 for size in kilobytes), strict=True))
+        lines.append(f"| {bits} bits | " + " | ".join(f"{size:.0f}" for size in found[bits].values()) + f" | {text} |")
+    (RESULTS / "llama_memory.json").write_text(json.dumps(found, indent=2) + "\n")
+    return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=7, help="turns each way gets (default 7)")
@@ -57,6 +86,8 @@ def main() -> None:
     sizes = {"30 narrow layers": SMALL} | ({} if arguments.quick else {"SmolLM2-135M": SMOLLM2_135M})
     found = [generation(name, config, rounds, tokens) for name, config in sizes.items()]
     print(report("llama_quick" if arguments.quick else "llama", found))
+    if not arguments.quick and sys.platform == "linux":
+        print(f"\n{memory()}")
 
 
 if __name__ == "__main__":

@@ -32,6 +32,7 @@ STEPS = 2  # before a run is cut
 READ = {"texts", "held_out", "max_n", "characters", "draws", "lengths", "repeats"}
 READ |= {"test_every", "probe_words", "test", "merges", "judged", "counted", "times", "sides", "verses"}
 READ |= {"reviews", "pairs", "questions"}
+READ |= {"blocks", "patched_layers", "sentences", "asked", "written", "rounded"}
 
 train = training.train
 

@@ -45,15 +45,13 @@ def run(arguments: argparse.Namespace) -> int:
     import torch
 
     from lecturelib.evaluation import Sampler, greedy
-    from lecturelib.layers import quantise, stored_bytes
+    from lecturelib.layers import stored_bytes
     from lecturelib.recipes.pretrained import PRETRAINED, load_pretrained
     from lecturelib.tokens import ChatML, Message
 
     if arguments.model not in PRETRAINED and not Path(arguments.model).is_file():
         raise ValueError(f"--model {arguments.model} is no GGUF file, nor one of {', '.join(PRETRAINED)}")
-    loaded = load_pretrained(arguments.model, arguments.device)
-    if arguments.bits:
-        quantise(loaded.model, bits=arguments.bits)
+    loaded = load_pretrained(arguments.model, arguments.device, bits=arguments.bits)
     template = ChatML(loaded.tokenizer)
     device = next(loaded.model.parameters()).device
     generator = torch.Generator(device).manual_seed(arguments.seed)

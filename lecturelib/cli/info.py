@@ -1,6 +1,7 @@
 """`lecturelib info`: what a model costs, before anybody trains it."""
 
 import argparse
+import contextlib
 from typing import Any
 
 from lecturelib.recipes.recipe import RECIPES, Recipe, find_recipe
@@ -38,23 +39,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _print_costs(recipe: Recipe, preset: str, arguments: argparse.Namespace) -> None:
-    import torch
-
-    from lecturelib.evaluation import measure
+    from lecturelib.evaluation import imagined, measure
 
     open_sizes = {} if preset in recipe.papers else dict.fromkeys(recipe.vocabulary, arguments.vocab_size)
     config = recipe.configure(preset, **open_sizes)
     length = arguments.length or getattr(config, "max_len", 64)
     if length > getattr(config, "max_len", length):
         raise ValueError(f"--length {length} is more than the {config.max_len} tokens that {preset} can read")
-    device = torch.device("cpu" if recipe.needs_content else "meta")
-    with device:
+    with contextlib.nullcontext() if recipe.needs_content else imagined():
         cost = measure(recipe.build(config).eval(), *_inputs(recipe, arguments.batch_size, length))
     print(f"{recipe.model} {preset}: {cost.parameters:,} parameters")
     print(f"  weights            {_size(4 * cost.parameters)} in fp32, {_size(2 * cost.parameters)} in bf16")
     print(f"  forward pass       {cost.flops / 1e9:,.3f} GFLOPs for {arguments.batch_size} × {length} tokens")
     print(f"  training step      {cost.training_flops / 1e9:,.3f} GFLOPs, forward and backward")
-    print(f"  training memory    {_size(4 * 4 * cost.parameters)} for weights, gradients and AdamW's two moments,")
+    state = _size(2 * 4 * cost.parameters + cost.optimizer_bytes)
+    print(f"  training memory    {state} for weights, gradients and AdamW's two moments,")
     print(f"                     {_size(cost.activation_bytes)} for activations")
     if recipe.kind != "masked":  # which reads a text at once and has nothing to keep
         _print_cache(config, arguments.batch_size, length)
@@ -62,14 +61,10 @@ def _print_costs(recipe: Recipe, preset: str, arguments: argparse.Namespace) -> 
 
 def _print_cache(config: Any, batch: int, length: int) -> None:
     """Print the size of the key-value cache, for models that have one."""
-    from lecturelib.evaluation import kv_cache_bytes
+    from lecturelib.evaluation import cache_bytes_of
 
     if hasattr(config, "num_heads") and hasattr(config, "num_layers"):
-        head_dim = config.d_model // config.num_heads
-        heads = getattr(config, "key_heads", config.num_heads)  # fewer where queries share them
-        size = kv_cache_bytes(
-            num_layers=config.num_layers, num_heads=heads, head_dim=head_dim, batch=batch, length=length
-        )
+        size = cache_bytes_of(config, batch=batch, length=length)
         print(f"  key-value cache    {_size(size)} in fp32 after {length} tokens")
 
 

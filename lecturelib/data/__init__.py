@@ -20,6 +20,7 @@ from lecturelib.data.sets.animals import AnimalScene, draw_animals, render_anima
 from lecturelib.data.sets.dates import date_pairs, dates
 from lecturelib.data.sets.digit_sets import DigitSets, digit_sets
 from lecturelib.data.sets.emoji import Emoji, emoji
+from lecturelib.data.sets.episodes import Episodes, Windows, by_table, play, returns_to_go, together, windows
 from lecturelib.data.sets.graphs import CitationGraph, cora
 from lecturelib.data.sets.greek_english import Verse, greek_english, greek_tags, plain_text, stem, verses
 from lecturelib.data.sets.images import Images, cifar10, digits, fashion_mnist, mnist
@@ -41,9 +42,10 @@ from lecturelib.data.sets.scenes import (
     read_caption,
     render_scenes,
 )
-from lecturelib.data.sets.sequences import SequenceBatch, copying, remembering
+from lecturelib.data.sets.sequences import SequenceBatch, adding, copying, recalling, remembering
 from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
+from lecturelib.data.sets.worlds import Environment, World, as_gymnasium, from_gymnasium, key_to_door, two_doors
 from lecturelib.data.store.data_set import Archive, DataSet
 from lecturelib.data.store.fetching import fetch, fetch_to
 from lecturelib.data.store.gguf import GGUF, read_gguf
@@ -89,6 +91,8 @@ __all__ = [
     "DataSet",
     "DigitSets",
     "Emoji",
+    "Environment",
+    "Episodes",
     "FetchError",
     "ImageBatch",
     "Images",
@@ -105,6 +109,11 @@ __all__ = [
     "Thing",
     "UnknownDataSetError",
     "Verse",
+    "Windows",
+    "World",
+    "adding",
+    "as_gymnasium",
+    "by_table",
     "caption_scene",
     "cifar10",
     "copying",
@@ -124,11 +133,13 @@ __all__ = [
     "fetch",
     "fetch_to",
     "find",
+    "from_gymnasium",
     "greek_english",
     "greek_tags",
     "high_frequency_adversary",
     "inference",
     "inference_pairs",
+    "key_to_door",
     "load",
     "long_reviews",
     "minilm",
@@ -139,6 +150,7 @@ __all__ = [
     "multi30k",
     "photo_captions",
     "plain_text",
+    "play",
     "pronunciations",
     "questions",
     "rand_augment",
@@ -150,11 +162,13 @@ __all__ = [
     "read_snli",
     "read_squad",
     "reading",
+    "recalling",
     "reference_sentences",
     "remembering",
     "render_animals",
     "render_scenes",
     "repeated_indices",
+    "returns_to_go",
     "shakespeare",
     "shakespeare_works",
     "shape_pairs",
@@ -167,5 +181,8 @@ __all__ = [
     "split_of",
     "squad",
     "stem",
+    "together",
+    "two_doors",
     "verses",
+    "windows",
 ]

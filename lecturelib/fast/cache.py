@@ -17,6 +17,7 @@ class Room:
 
     def __init__(self, tensor: Tensor, filled: int) -> None:
         self.tensor, self.filled = tensor, filled
+        self.keys, self.values = tensor.unbind()
 
 
 @dataclass(kw_only=True)
@@ -73,7 +74,7 @@ class RoomyCache(KeyValueCache):
             self.rooms[name] = room
         room.tensor.narrow(-2, past, self.num_new).copy_(pair)
         room.filled = self.length
-        keys, values = room.tensor.narrow(-2, 0, self.length).unbind()
+        keys, values = room.keys.narrow(2, 0, self.length), room.values.narrow(2, 0, self.length)
         self.entries[name] = keys, values
         return keys, values
 

@@ -13,6 +13,7 @@ from lecturelib.fast.llama import OneTokenLlama, PreparedLlama
 from lecturelib.fast.modules import FUSE_UP_TO, InPlaceGELU, OneProjection, PreparedWindows, joined_projections
 from lecturelib.layers.attention import Attention, MultiHeadAttention
 from lecturelib.layers.block import FeedForward
+from lecturelib.layers.switch import SwitchFFN
 from lecturelib.layers.windows import WindowAttention
 from lecturelib.models.gpt import GPT
 from lecturelib.models.llama import Llama
@@ -62,8 +63,8 @@ def _why_not(part: nn.Module) -> str | None:
         return "has had its forward replaced, by a compiler or a wrapper; prepare the model inside"
     if type(part).__module__.startswith(("torch.nn.parallel", "torch.distributed", "torch._dynamo")):
         return f"is a {type(part).__name__}; prepare the model inside"
-    if isinstance(part, Attention) and part.watchers:
-        return "is being watched by attention_weights; leave its block first"
+    if isinstance(part, Attention | SwitchFFN) and part.watchers:
+        return "is being watched by attention_weights or routings; leave its block first"
     for name, parameter in part._parameters.items():
         if parameter is not None and (type(parameter) is not nn.Parameter or parameter.layout is not torch.strided):
             return f"has a {name} that is no plain matrix but a {type(parameter).__name__}"
@@ -91,7 +92,7 @@ def _prepare(part: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:
     elif type(part) is GPT and (one_token := OneTokenBlocks.prepare(copy.get_submodule("blocks"))):
         copy.__class__ = PreparedGPT
         copy.__dict__["one_token"] = one_token
-    elif type(part) is Llama and (one_llama := OneTokenLlama.prepare(copy.get_submodule("blocks"))):
+    elif type(part) is Llama and (one_llama := OneTokenLlama.prepare(copy)):
         copy.__class__ = PreparedLlama
         copy.__dict__["one_token"] = one_llama
     return copy

@@ -4,12 +4,16 @@ from lecturelib.figures.explorers.alignment.explorer import AlignmentExample, Al
 from lecturelib.figures.explorers.attention.explorer import AttentionExplorer
 from lecturelib.figures.explorers.augmentation.explorer import AugmentationExplorer
 from lecturelib.figures.explorers.beam.explorer import BeamExplorer
+from lecturelib.figures.explorers.budget.explorer import BudgetExplorer
 from lecturelib.figures.explorers.caption.explorer import CaptionExample, CaptionExplorer
 from lecturelib.figures.explorers.deletion.explorer import DeletionExample, DeletionExplorer
+from lecturelib.figures.explorers.episode.explorer import EpisodeExample, EpisodeExplorer
 from lecturelib.figures.explorers.explorer import Explorer
 from lecturelib.figures.explorers.gate.explorer import GateExplorer
 from lecturelib.figures.explorers.gradient.explorer import GradientExplorer
 from lecturelib.figures.explorers.graph.explorer import GraphExample, GraphExplorer
+from lecturelib.figures.explorers.heads.explorer import HeadsExample, HeadsExplorer, PatchingExplorer
+from lecturelib.figures.explorers.lens.explorer import LensExplorer
 from lecturelib.figures.explorers.live import live
 from lecturelib.figures.explorers.mixing.explorer import MixingExplorer
 from lecturelib.figures.explorers.ngram.explorer import NGramExplorer
@@ -31,18 +35,25 @@ __all__ = [
     "AttentionExplorer",
     "AugmentationExplorer",
     "BeamExplorer",
+    "BudgetExplorer",
     "CaptionExample",
     "CaptionExplorer",
     "DeletionExample",
     "DeletionExplorer",
+    "EpisodeExample",
+    "EpisodeExplorer",
     "Explorer",
     "GateExplorer",
     "GradientExplorer",
     "GraphExample",
     "GraphExplorer",
+    "HeadsExample",
+    "HeadsExplorer",
+    "LensExplorer",
     "MixingExplorer",
     "NGramExplorer",
     "PatchAttentionExplorer",
+    "PatchingExplorer",
     "Picture",
     "PositionExplorer",
     "ReadingExplorer",

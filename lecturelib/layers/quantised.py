@@ -1,5 +1,7 @@
 """Linear layers whose weights are kept in 8 or 4 bits, and made into numbers again at every call."""
 
+from typing import TypeGuard
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -66,9 +68,14 @@ def quantise(model: nn.Module, *, bits: int) -> nn.Module:
     """
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
-            if type(child) is nn.Linear and child.in_features % BLOCK == 0:
+            if fits_in_blocks(child):
                 setattr(module, name, QuantisedLinear(child, bits))
     return model
+
+
+def fits_in_blocks(part: nn.Module) -> TypeGuard[nn.Linear]:
+    """Whether `quantise` replaces this: a linear layer whose rows are whole blocks."""
+    return type(part) is nn.Linear and part.in_features % BLOCK == 0
 
 
 def stored_bytes(model: nn.Module) -> int:

@@ -6,8 +6,10 @@ from lecturelib.models.bert import BERT, BERTConfig, BERTPretraining
 from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
 from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
+from lecturelib.models.decision_transformer import DecisionTransformer, DecisionTransformerConfig
 from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillation_loss
 from lecturelib.models.esim import ESIM, ESIMConfig
+from lecturelib.models.fnet import FNet, FNetConfig, FNetPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.graph_network import GraphAttention, GraphConvolution, GraphNetwork, GraphNetworkConfig
 from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
@@ -17,7 +19,9 @@ from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
+from lecturelib.models.mlp_mixer import MLPMixer, MLPMixerConfig
 from lecturelib.models.ngram import AddK, Interpolation, KneserNey, MarkovChain, NGramModel
+from lecturelib.models.perceiver import Perceiver, PerceiverConfig
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig, coverage_loss
 from lecturelib.models.pooling_classifier import PairClassifier, PoolingClassifier, PoolingConfig, SentenceEncoder
 from lecturelib.models.recurrent_classifier import RecurrentClassifier, RecurrentClassifierConfig, RecurrentTagger
@@ -42,6 +46,8 @@ from lecturelib.models.show_attend_tell import (
 from lecturelib.models.span_reader import SpanReader, SpanReaderConfig, best_span
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
+from lecturelib.models.tabular_policies import best_actions, clone, fitted_q, noisy, solve
+from lecturelib.models.token_labeller import TokenLabeller, TokenLabellerConfig
 from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.transformer_xl import TransformerXL, TransformerXLConfig
 from lecturelib.models.vit import ViT, ViTConfig
@@ -66,10 +72,15 @@ __all__ = [
     "ChoSeq2SeqConfig",
     "ConvEncoder",
     "ConvEncoderConfig",
+    "DecisionTransformer",
+    "DecisionTransformerConfig",
     "DeepSets",
     "DeepSetsConfig",
     "DeiT",
     "ESIMConfig",
+    "FNet",
+    "FNetConfig",
+    "FNetPretraining",
     "GPTConfig",
     "GraphAttention",
     "GraphConvolution",
@@ -91,12 +102,16 @@ __all__ = [
     "LuongConfig",
     "LuongSeq2Seq",
     "MLPConfig",
+    "MLPMixer",
+    "MLPMixerConfig",
     "MarkovChain",
     "NGramModel",
     "OneVector",
     "OutlookAttention",
     "Outlooker",
     "PairClassifier",
+    "Perceiver",
+    "PerceiverConfig",
     "PointerGenerator",
     "PointerGeneratorConfig",
     "PoolingClassifier",
@@ -123,15 +138,22 @@ __all__ = [
     "SwinConfig",
     "SwinV2",
     "SwinV2Config",
+    "TokenLabeller",
+    "TokenLabellerConfig",
     "Transformer",
     "TransformerConfig",
     "TransformerXL",
     "TransformerXLConfig",
     "ViT",
     "ViTConfig",
+    "best_actions",
     "best_span",
+    "clone",
     "coverage_loss",
+    "fitted_q",
     "hard_distillation_loss",
     "load",
+    "noisy",
     "soft_distillation_loss",
+    "solve",
 ]

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import Block, FeedForward, PostNorm, find_activation
 from lecturelib.layers.checks import check_config, check_heads, check_lengths, check_tokens
+from lecturelib.layers.initialisation import truncated_normal_
 from lecturelib.layers.masks import padding_mask
 from lecturelib.layers.positions.added import LearnedPositions
 
@@ -149,6 +150,6 @@ class BERTPretraining(nn.Module):
 
 def _initialise(module: nn.Module) -> None:
     if isinstance(module, nn.Linear | nn.Embedding | LearnedPositions):
-        nn.init.trunc_normal_(module.weight, std=0.02, a=-0.04, b=0.04)
+        truncated_normal_(module.weight)
     if isinstance(module, nn.Linear):
         nn.init.zeros_(module.bias)

@@ -7,6 +7,7 @@ from lecturelib.training.devices import choose_device, to_device
 from lecturelib.training.history import History, read_history
 from lecturelib.training.loop import NonFiniteError, train
 from lecturelib.training.losses import (
+    action_loss,
     caption_loss,
     class_loss,
     masked_loss,
@@ -32,6 +33,7 @@ __all__ = [
     "Run",
     "TrainConfig",
     "WeightAverage",
+    "action_loss",
     "adamw",
     "caption_loss",
     "choose_device",

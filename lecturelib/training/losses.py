@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.data.augment.mixing import ImageBatch
+from lecturelib.data.sets.episodes import Windows
 from lecturelib.tokens.batches import CaptionBatch, LanguageBatch, PairBatch
 from lecturelib.tokens.masking import MaskedBatch
 
@@ -91,3 +92,14 @@ def masked_loss(model: nn.Module, batch: MaskedBatch) -> tuple[Tensor, int]:
     asked = int(batch.chosen.sum())
     total = F.cross_entropy(words[batch.chosen].float(), batch.targets[batch.chosen], reduction="sum")
     return total / max(1, asked) + F.cross_entropy(follows.float(), batch.follows), asked
+
+
+def action_loss(model: nn.Module, batch: Windows) -> tuple[Tensor, int]:
+    """Cross-entropy of each action that was taken, padding left out, for a decision transformer.
+
+    Paper: Chen et al. 2021 [chen2021decision], Section 3: cross-entropy for discrete actions, at all K steps alike.
+    Differs: nothing.
+    """
+    logits = model(batch.states, batch.actions, batch.returns_to_go, batch.timesteps, batch.real)  # (B, K, A)
+    taken = batch.actions[batch.real].argmax(dim=-1)
+    return F.cross_entropy(logits[batch.real].float(), taken), len(taken)

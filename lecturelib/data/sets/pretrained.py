@@ -20,14 +20,16 @@ def minilm() -> Path:
 
 
 def _unpacked(name: str, pattern: str) -> Path:
-    """The folder with the archive's members that match, made whole or not at all."""
+    """The folder with the archive's members that match, but none of folders below, made whole or not at all."""
     (archive,) = fetch(name).values()
     target = cache_folder() / f"{archive.name}.unpacked"
     if not target.is_dir():
         with working_folder(cache_folder(), name) as temporary:
             (temporary / "whole").mkdir()
             for member, content in read_members(archive, pattern):
-                (temporary / "whole" / member.rpartition("/")[2]).write_bytes(content)
+                folder, _, file = member.rpartition("/")
+                if folder == pattern.rpartition("/")[0]:  # a star also matches a slash
+                    (temporary / "whole" / file).write_bytes(content)
             try:
                 os.rename(temporary / "whole", target)
             except OSError:

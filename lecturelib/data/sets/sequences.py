@@ -1,4 +1,4 @@
-"""Sequence problems that isolate one ability: to remember over a gap, and to copy.
+"""Sequence problems that isolate one ability: to remember over a gap, to copy, to look up, to find and add.
 
 Each call makes one batch and is a function of its arguments, so `lambda step: copying(32, length=10, seed=step)` is a
 stream of batches that training can resume anywhere. Test with seeds that training never reaches, negative ones say.
@@ -58,6 +58,52 @@ def copying(
     inputs = np.concatenate([symbols, blanks], axis=1)  # (B, T)
     targets = np.concatenate([silence, answer], axis=1)  # (B, T)
     return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), num_symbols + 1)
+
+
+def recalling(
+    batch_size: int, *, num_pairs: int, num_queries: int, num_keys: int = 32, num_values: int = 16, seed: int = 0
+) -> SequenceBatch:
+    """Read pairs of a key and a value, then, for keys asked again, say the value each had (associative recall).
+
+    The keys of a sequence are all different, and so are those asked. Ids: 0 unused, then `num_keys` keys, then
+    `num_values` values; targets are the values' ids. T = 2 num_pairs + num_queries.
+    """
+    _check(1, batch_size=batch_size, num_pairs=num_pairs, num_queries=num_queries, num_values=num_values)
+    if not num_queries <= num_pairs <= num_keys:
+        raise ValueError(
+            f"a key is paired once and asked once, so num_queries <= num_pairs <= num_keys, got {num_queries}, "
+            f"{num_pairs} and {num_keys}"
+        )
+    draw = _generator("recalling", seed)
+    keys = 1 + draw.random((batch_size, num_keys)).argsort(axis=1)[:, :num_pairs]  # (B, pairs)
+    values = draw.integers(1 + num_keys, 1 + num_keys + num_values, (batch_size, num_pairs))
+    asked = draw.random((batch_size, num_pairs)).argsort(axis=1)[:, :num_queries]  # (B, queries), which pairs
+    pairs = np.stack([keys, values], axis=2).reshape(batch_size, 2 * num_pairs)  # key, value, key, value, ...
+    inputs = np.concatenate([pairs, np.take_along_axis(keys, asked, axis=1)], axis=1)  # (B, T)
+    targets = np.full_like(inputs, IGNORE)
+    targets[:, 2 * num_pairs :] = np.take_along_axis(values, asked, axis=1)
+    return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), 1 + num_keys + num_values)
+
+
+def adding(batch_size: int, *, length: int, base: int = 10, seed: int = 0) -> SequenceBatch:
+    """Add the two digits that are marked, one in each half of `length` digits, and say the sum at the end.
+
+    After Hochreiter and Schmidhuber's adding problem [hochreiter1997long], with digits in place of real numbers.
+    Ids: `base` digits, as many marked ones, and one that asks; targets are the sums, 0 to 2 base - 2. T = length + 1.
+    """
+    _check(2, length=length, base=base)
+    _check(1, batch_size=batch_size)
+    draw = _generator("adding", seed)
+    digits = draw.integers(0, base, (batch_size, length))
+    half = length // 2
+    marked = np.stack([draw.integers(0, half, batch_size), draw.integers(half, length, batch_size)], axis=1)  # (B, 2)
+    rows = np.arange(batch_size)[:, None]
+    sums = digits[rows, marked].sum(axis=1)
+    digits[rows, marked] += base
+    inputs = np.concatenate([digits, np.full((batch_size, 1), 2 * base)], axis=1)  # (B, T)
+    targets = np.full_like(inputs, IGNORE)
+    targets[:, -1] = sums
+    return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), 2 * base + 1)
 
 
 def _generator(task: str, seed: int) -> np.random.Generator:

@@ -104,3 +104,23 @@ def gpt_bert_diagram(gpt: Any, bert: Any) -> Diagram:
     mask is a triangle: each token sees itself and those before it, and the output is the next token. BERT's is full:
     every token sees every other, and the output is each token in its context and a vector for the whole text."""
     return Diagram(alt, describe, {"gpt": gpt, "bert": bert}, (of_gpt, of_bert))
+
+
+def gpt_llama_diagram(gpt: Any, llama: Any) -> Diagram:
+    """A `GPT` and a `Llama` side by side: what is left out, and what other parts are built in."""
+    of_gpt, gpt_ids, _ = _measured(gpt, "gpt")
+    of_llama, llama_ids, _ = _measured(llama, "llama")
+
+    def describe(narrow: bool) -> Part:
+        columns = (
+            ("GPT", gpt_parts(gpt, "gpt", of_gpt, gpt_ids, tight=narrow)),
+            ("Llama", gpt_parts(llama, "llama", of_llama, llama_ids, tight=narrow)),
+        )
+        both = Row([Titled(title, column) for title, column in columns], gap=10 if narrow else 40)
+        note = "Llama's attention turns queries and keys by their positions (RoPE); no layer of it has a bias."
+        return Column([both, Note(note, width=both.size()[0], centred=True)], gap=12, wires=False)
+
+    alt = """GPT and Llama side by side. Both embed tokens, stack blocks of masked attention and feed-forward nets on a
+    residual stream, and compare the result with every embedding. Llama adds no positions to the embeddings, its norms
+    are RMS norms, its feed-forward nets are SwiGLU, and its heads of queries share fewer heads of keys and values."""
+    return Diagram(alt, describe, {"gpt": gpt, "llama": llama}, (of_gpt, of_llama))

@@ -24,10 +24,13 @@ MEANINGS = {
     "V": "vocabulary",
     "N": "patches",
     "C": "classes",
+    "K": "steps",
+    "A": "actions",
+    "Ne": "experts",
     "P": "pixels of a side",
 }
 SMALLEST = 2  # batch or length of a run that measures
-RUN = ("B", "T", "S", "Ns", "Tp", "Tq", "Tk")  # chosen by whoever runs the model, not by the model
+RUN = ("B", "T", "S", "Ns", "Tp", "Tq", "Tk", "K")  # chosen by whoever runs the model, not by the model
 
 
 def matching(model: nn.Module, path: str) -> list[str]:

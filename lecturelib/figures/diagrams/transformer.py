@@ -13,6 +13,9 @@ from lecturelib.figures.diagrams.shapes import Shapes, free_sizes, measure
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import Block, FeedForward, PostNorm, PreNorm
 from lecturelib.layers.decoder_block import DecoderBlock
+from lecturelib.layers.grouped import GroupedQueryAttention
+from lecturelib.layers.rms_norm import RMSNorm
+from lecturelib.layers.swiglu import SwiGLU
 
 
 def sublayer(part: Box, norm: Box, *, is_pre_norm: bool, tight: bool = False) -> list[Part]:
@@ -45,7 +48,8 @@ def block_parts(
 
     def norm(wiring: str) -> Box:
         path = f"{under}{wiring}.norm"
-        return Box("layer norm", "norm", of=(path,), shape="" if is_pre_norm or tight else shapes[path])
+        text = norm_name(getattr(block, wiring).norm)
+        return Box(text, "norm", of=(path,), shape="" if is_pre_norm or tight else shapes[path])
 
     def box(text: str, kind: str, path: str, note: str, name: str = "") -> Box:
         of = (f"{under}{path}", *((f"{under}{path}_wiring.branch",) if _has_branch(block, path) else ()))
@@ -59,11 +63,16 @@ def block_parts(
     if isinstance(block, DecoderBlock):
         text = "cross-\nattention" if tight else "cross-attention"
         parts += wired(box(text, "attention", "cross", "keys and values\nfrom the source", memory), "cross")
-    text = "feed-\nforward" if tight else "feed-forward"
+    text = "SwiGLU" if isinstance(block.feed_forward, SwiGLU) else "feed-\nforward" if tight else "feed-forward"
     parts += wired(box(text, "feed", "feed_forward", "each token alone"), "feed_forward")
     column = Column(parts)
     column.shape = shapes[at or "feed_forward"]
     return column
+
+
+def norm_name(norm: nn.Module) -> str:
+    """What people call a norm."""
+    return "RMS norm" if isinstance(norm, RMSNorm) else "layer norm"
 
 
 def _has_branch(block: Any, path: str) -> bool:
@@ -181,13 +190,16 @@ def gpt_parts(model: Any, at: str, shapes: Shapes, ids: str, *, tight: bool = Fa
     ]
     if model.positions is not None:
         parts.append(Box("+ positions", "embed", of=(f"{under}positions",), shape=shapes[embedding]))
+    mixer, note = model.blocks[0].mixer, "only at earlier tokens"
     masked = "masked\nattention" if tight else "masked self-attention"
-    note = "only at earlier tokens"
+    if isinstance(mixer, GroupedQueryAttention):
+        masked = "masked\ngrouped-\nquery\nattention" if tight else "grouped-query attention"
+        note = f"masked; {mixer.num_heads} query, {mixer.num_kv_heads} key heads"
     inner = block_parts(model.blocks[0], f"{under}blocks.*", shapes, attention=masked, note=note, tight=tight)
     parts.append(Repeat(inner, f"× {config.num_layers}", 6 if tight else PAD))
     if any(True for _ in model.final_norm.parameters()):
         norm = f"{under}final_norm"
-        parts.append(Box("layer norm", "norm", of=(norm,), shape=shapes[norm]))
+        parts.append(Box(norm_name(model.final_norm), "norm", of=(norm,), shape=shapes[norm]))
     text, note = f"compare with{line}embeddings", "" if tight else "the same table"
     parts.append(Box(text, "embed", of=(embedding,), copy=True, note=note, shape=shapes[at]))
     return Column([*parts, Box("next token" if tight else "logits of the next token")])

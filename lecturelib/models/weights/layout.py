@@ -14,13 +14,15 @@ from lecturelib.layers.positions.rotary import pair_neighbours
 class Entry(NamedTuple):
     """Where one of our parameters is in their checkpoint: its name there, which third of it, and if transposed.
 
-    `halves` is the width of heads whose rotary pairs are a head's two halves there, and neighbours here.
+    `halves` is the width of heads whose rotary pairs are a head's two halves there, and neighbours here. `plus` is a
+    table there whose first row they always add, and which is therefore part of this bias here.
     """
 
     name: str
     third: int | None = None
     transposed: bool = False
     halves: int | None = None
+    plus: str | None = None
 
 
 Entries = dict[str, Entry]
@@ -126,7 +128,7 @@ def copy_weights(
     tied = tied or {}
     given = {rename(name): (name, tensor) for name, tensor in tensors.items()}
     parameters = dict(model.named_parameters())
-    needed = {entry.name for entry in where.values()}
+    needed = {entry.name for entry in where.values()} | {entry.plus for entry in where.values() if entry.plus}
     extra = [given[name][0] for name in given.keys() - needed - tied.keys() if not re.fullmatch(ignored, name)]
     missing, misfits, pairs, lacks_head = set(), [], [], False
     for ours in where.keys() & parameters.keys():
@@ -134,7 +136,8 @@ def copy_weights(
         original, tensor = given.get(entry.name, (entry.name, None))
         misfit = None if tensor is None else _misfit(original, tensor, want, entry)
         if tensor is not None and misfit is None:
-            pairs.append((parameters[ours], _part(tensor, entry)))
+            part = _part(tensor, entry)
+            pairs.append((parameters[ours], part + given[entry.plus][1][0] if entry.plus in given else part))
         elif not (new_head and ours.startswith(head)):
             lacks_head = lacks_head or ours.startswith(head)
             missing |= {entry.name} if tensor is None else set()

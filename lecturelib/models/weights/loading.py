@@ -34,9 +34,10 @@ def load(model: type[Model] | Model, source: Source, config: Any = None, *, new_
     is copied.
 
     Args:
-        model: a class, or a model to fill, which is returned. GPT, Llama, BERT, BERTPretraining, ViT, DeiT, Swin and
-            SwinV2 are read in the layout of the Hugging Face hub; ViT, DeiT, CaiT, Swin and SwinV2 in timm's; Llama
-            from GGUF; MultiHeadAttention, Block, DecoderBlock and Recurrent from their counterparts in `torch.nn`
+        model: a class, or a model to fill, which is returned. GPT, Llama, BERT, BERTPretraining, ViT, DeiT, Swin,
+            SwinV2 and DecisionTransformer are read in the layout of the Hugging Face hub; ViT, DeiT, CaiT, Swin and
+            SwinV2 in timm's; Llama from GGUF; MultiHeadAttention, Block, DecoderBlock and Recurrent from their
+            counterparts in `torch.nn`
         source: a folder, a `.safetensors`, `.gguf` or `.bin` file, a name on the hub, a state dict, or a module
         config: the sizes; read from `config.json` or the GGUF file when left out and they are there
         new_head: let the head start afresh where the checkpoint has none, or one for another number of classes

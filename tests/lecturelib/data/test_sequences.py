@@ -1,9 +1,9 @@
-"""Remembering and copying."""
+"""Remembering, copying, recalling and adding."""
 
 import pytest
 import torch
 
-from lecturelib.data import copying, remembering
+from lecturelib.data import adding, copying, recalling, remembering
 from lecturelib.data.sets.sequences import IGNORE
 
 
@@ -34,6 +34,8 @@ def test_copying_asks_for_the_symbols_again(reverse):
     [
         lambda seed: remembering(9, gap=5, seed=seed),
         lambda seed: copying(9, length=5, seed=seed),
+        lambda seed: recalling(9, num_pairs=5, num_queries=3, seed=seed),
+        lambda seed: adding(9, length=8, seed=seed),
     ],
 )
 def test_sequences_are_a_function_of_the_seed(make):
@@ -47,3 +49,32 @@ def test_sequences_name_a_size_that_makes_no_sense():
         remembering(4, gap=-1)
     with pytest.raises(ValueError, match="length=0 must be at least 1"):
         copying(4, length=0)
+
+
+def test_recalling_asks_for_the_value_that_each_key_had():
+    batch = recalling(40, num_pairs=5, num_queries=3, num_keys=7, num_values=4)
+    assert batch.inputs.shape == (40, 13)
+    assert batch.vocab_size == 12
+    assert (batch.targets[:, :10] == -100).all()
+    for row, answers in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
+        value_of = dict(zip(row[:10:2], row[1:10:2], strict=True))
+        assert len(value_of) == 5
+        assert set(value_of) <= set(range(1, 8))
+        assert set(value_of.values()) <= set(range(8, 12))
+        assert len(set(row[10:])) == 3
+        assert [value_of[key] for key in row[10:]] == answers[10:]
+    with pytest.raises(ValueError, match="num_queries <= num_pairs <= num_keys, got 3, 9 and 8"):
+        recalling(2, num_pairs=9, num_queries=3, num_keys=8)
+
+
+def test_adding_marks_a_digit_in_each_half_and_asks_for_their_sum():
+    batch = adding(60, length=9, base=6)
+    assert batch.inputs.shape == (60, 10)
+    assert batch.vocab_size == 13
+    assert (batch.inputs[:, -1] == 12).all()
+    assert (batch.targets[:, :-1] == -100).all()
+    marked = (batch.inputs >= 6) & (batch.inputs < 12)
+    assert marked[:, :4].sum(1).tolist() == marked[:, 4:].sum(1).tolist() == [1] * 60
+    assert torch.equal(((batch.inputs - 6) * marked).sum(1), batch.targets[:, -1])
+    with pytest.raises(ValueError, match="length=1 must be at least 2"):
+        adding(4, length=1)

@@ -1,16 +1,25 @@
 """Costs counted by hand, by torch's counter, and from sizes."""
 
+from dataclasses import asdict
+
+import pytest
 import torch
 from torch import nn
 
 from lecturelib.evaluation import (
+    cache_bytes_of,
     count_activation_bytes,
     count_flops,
     count_parameters,
+    decoder_activation_bytes,
     decoder_flops,
     decoder_parameters,
+    imagined,
     kv_cache_bytes,
+    measure,
+    state_bytes,
 )
+from lecturelib.models import GPT, GPTConfig, Llama, LlamaConfig
 
 
 def test_count_parameters_counts_a_tied_matrix_once() -> None:
@@ -73,3 +82,46 @@ def test_decoder_costs_match_transformers_and_torch() -> None:
     assert kv_cache_bytes(num_layers=3, num_heads=2, head_dim=6, batch=5, length=9) == held
     half = kv_cache_bytes(num_layers=3, num_heads=2, head_dim=6, batch=5, length=9, dtype=torch.bfloat16)
     assert half * 2 == held
+
+
+SMALL = GPTConfig(vocab_size=37, max_len=16, d_model=12, num_heads=3, num_layers=2, dropout=0.0)
+WIDE = GPTConfig(vocab_size=19, max_len=11, d_model=20, num_heads=4, num_layers=3, d_ff=50, dropout=0.0)
+
+
+@pytest.mark.parametrize("config", [SMALL, WIDE])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_decoder_activations_are_those_counted(config, dtype):
+    model, tokens = GPT(config).to(dtype), torch.zeros(5, 9, dtype=torch.int64)
+    sizes = {"d_model": config.d_model, "num_layers": config.num_layers, "num_heads": config.num_heads}
+    counted = count_activation_bytes(model, tokens)
+    assert decoder_activation_bytes(**sizes, d_ff=config.d_ff, batch=5, length=9, dtype=dtype) == counted
+
+
+def test_imagined_models_cost_what_real_ones_do():
+    def cost():
+        return measure(GPT(WIDE), torch.zeros(5, 9, dtype=torch.int64))
+
+    with imagined():
+        ghost = cost()
+    assert ghost == cost()
+
+
+def test_optimizer_bytes_are_those_that_adamw_keeps():
+    model, tokens = GPT(SMALL), torch.zeros(5, 9, dtype=torch.int64)
+    cost, optimizer = measure(model, tokens), torch.optim.AdamW(model.parameters())
+    model(tokens).square().sum().backward()
+    optimizer.step()
+    moments = [state[name] for state in optimizer.state.values() for name in ("exp_avg", "exp_avg_sq")]
+    assert cost.optimizer_bytes == sum(moment.nbytes for moment in moments)
+    assert cost.optimizer_bytes == state_bytes(cost.parameters, each=(4, 4, 8)).optimizer
+
+
+def test_cache_bytes_of_a_config_are_those_of_its_cache():
+    llama = LlamaConfig(vocab_size=37, d_model=12, num_heads=6, num_kv_heads=2, num_layers=3, d_ff=20, max_len=16)
+    for config, model in ((SMALL, GPT(SMALL)), (llama, Llama(llama))):
+        _, cache = model.eval().start(torch.zeros(5, 9, dtype=torch.int64))
+        held = sum(part.nbytes for pair in cache.entries.values() for part in pair)
+        assert cache_bytes_of(config, batch=5, length=9) == held
+    assert cache_bytes_of(SMALL, batch=5, length=9, dtype=torch.float16) * 2 == cache_bytes_of(SMALL, batch=5, length=9)
+    with pytest.raises(ValueError, match="dict has no num_layers, num_heads, d_model"):
+        cache_bytes_of(asdict(SMALL), batch=1, length=1)

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import torch
 
+from lecturelib.data.sets.worlds import ROOMS
 from lecturelib.figures.diagrams import (
     Diagram,
     attention_diagram,
@@ -13,15 +14,18 @@ from lecturelib.figures.diagrams import (
     block_diagram,
     block_wirings_diagram,
     bptt_diagram,
+    budget_diagram,
     cait_diagram,
     captioner_diagram,
     chain_rule_diagram,
+    decision_diagram,
     decoder_wirings_diagram,
     deit_diagram,
     encoder_decoder_diagram,
     esim_diagram,
     gpt_bert_diagram,
     gpt_diagram,
+    gpt_llama_diagram,
     graph_network_diagram,
     graph_transformer_diagram,
     gru_diagram,
@@ -29,29 +33,44 @@ from lecturelib.figures.diagrams import (
     hierarchical_diagram,
     lstm_diagram,
     masks_diagram,
+    parallel_diagram,
     pooling_diagram,
     positions_diagram,
     rnn_diagram,
+    rooms_diagram,
     sets_diagram,
     span_diagram,
+    step_tokens_diagram,
     swin_diagram,
     swin_pair_diagram,
+    switch_diagram,
     task_kinds_diagram,
     training_step_diagram,
     transformer_diagram,
     vit_diagram,
 )
-from lecturelib.layers import GRU, LSTM, MultiHeadAttention, Recurrent, RelativeBias, RotaryPositions, causal_mask
+from lecturelib.layers import (
+    GRU,
+    LSTM,
+    MultiHeadAttention,
+    Recurrent,
+    RelativeBias,
+    RotaryPositions,
+    SwitchFFN,
+    causal_mask,
+)
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERT, BERTConfig
 from lecturelib.models.cait import CAIT_XXS24, CaiT, CaiTConfig
 from lecturelib.models.conv_encoder import ConvEncoderConfig
+from lecturelib.models.decision_transformer import DecisionTransformer, DecisionTransformerConfig
 from lecturelib.models.deit import DeiT
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.graph_network import CORA_ATTENTION, GraphNetwork, GraphNetworkConfig
 from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
+from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.pooling_classifier import PoolingClassifier, PoolingConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
 from lecturelib.models.sets import DeepSets, DeepSetsConfig, SetTransformer, SetTransformerConfig
@@ -62,6 +81,7 @@ from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.vit import VIT_TINY, ViT, ViTConfig
 
 GPT_CONFIG = GPTConfig(vocab_size=101, max_len=17, d_model=24, num_heads=4, num_layers=3)
+LLAMA_CONFIG = LlamaConfig(vocab_size=107, max_len=17, d_model=36, num_heads=6, num_kv_heads=2, num_layers=5)
 TRANSFORMER_CONFIG = TransformerConfig(vocab_size=103, d_model=24, num_heads=4, num_layers=3, d_ff=90)
 BERT_CONFIG = BERTConfig(vocab_size=103, max_len=19, d_model=36, num_heads=4, num_layers=3)
 VIT_CONFIG = ViTConfig(image_size=20, patch_size=5, num_classes=11, d_model=24, num_heads=4, num_layers=3)
@@ -75,6 +95,10 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
     "chain_rule_diagram of trigrams": lambda: chain_rule_diagram(n=3),
     "task_kinds_diagram": task_kinds_diagram,
     "training_step_diagram": training_step_diagram,
+    "budget_diagram": budget_diagram,
+    "parallel_diagram": parallel_diagram,
+    "switch_diagram": lambda: switch_diagram(SwitchFFN(24, 90, 5)),
+    "switch_diagram of eight": lambda: switch_diagram(SwitchFFN(24, 90, 8)),
     "rnn_diagram": rnn_diagram,
     "rnn_diagram of two layers": lambda: rnn_diagram(Recurrent(LSTM, 5, 7, num_layers=2)),
     "bidirectional_diagram of two layers": lambda: bidirectional_diagram(
@@ -106,6 +130,14 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
         Transformer(replace(TRANSFORMER_CONFIG, wiring="pre_norm"))
     ),
     "gpt_bert_diagram": lambda: gpt_bert_diagram(GPT(GPT_CONFIG), BERT(BERT_CONFIG)),
+    "gpt_llama_diagram": lambda: gpt_llama_diagram(GPT(GPT_CONFIG), Llama(LLAMA_CONFIG)),
+    "decision_diagram": lambda: decision_diagram(
+        DecisionTransformer(
+            DecisionTransformerConfig(state_dim=50, action_dim=5, max_steps=40, d_model=24, num_heads=2, num_layers=3)
+        )
+    ),
+    "step_tokens_diagram": step_tokens_diagram,
+    "rooms_diagram": lambda: rooms_diagram(ROOMS, alt="Two rooms with a wall between them, a key K and a door D."),
     "encoder_decoder_diagram": lambda: encoder_decoder_diagram(
         Seq2Seq(Seq2SeqConfig(source_vocab_size=97, target_vocab_size=89, d_model=24))
     ),

@@ -9,15 +9,35 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from lecturelib.layers import ALiBi, RotaryPositions, use_deep_norm
+from lecturelib.layers import (
+    AdaptiveSpan,
+    ALiBi,
+    BigBird,
+    Block,
+    FeedForward,
+    LatentMixing,
+    Linformer,
+    LocalAttention,
+    MultiHeadAttention,
+    Performer,
+    PreNorm,
+    Reformer,
+    RotaryPositions,
+    SharedWorkspace,
+    TiledAttention,
+    UniversalTransformer,
+    use_deep_norm,
+)
 from lecturelib.layers.patches import PatchEmbedding
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERTConfig, BERTPretraining
 from lecturelib.models.cait import CaiT, CaiTConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
 from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
+from lecturelib.models.decision_transformer import DecisionTransformer, DecisionTransformerConfig
 from lecturelib.models.deit import DeiT
 from lecturelib.models.esim import ESIM, ESIMConfig
+from lecturelib.models.fnet import FNetConfig, FNetPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
@@ -25,6 +45,8 @@ from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
+from lecturelib.models.mlp_mixer import MLPMixer, MLPMixerConfig
+from lecturelib.models.perceiver import Perceiver, PerceiverConfig
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from lecturelib.models.pooling_classifier import PairClassifier, PoolingClassifier, PoolingConfig
 from lecturelib.models.recurrent_classifier import RecurrentClassifier, RecurrentClassifierConfig, RecurrentTagger
@@ -36,6 +58,7 @@ from lecturelib.models.show_attend_tell import OneVector, ShowAttendTell, ShowAt
 from lecturelib.models.span_reader import SpanReader, SpanReaderConfig
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
+from lecturelib.models.token_labeller import TokenLabeller, TokenLabellerConfig
 from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.transformer_xl import TransformerXL, TransformerXLConfig
 from lecturelib.models.vit import ViT, ViTConfig
@@ -59,6 +82,7 @@ class Case:
     causal: name of the embedding whose last lookup, at positions > t, must not reach the logits at t; None if none
     decode: whether the model has `start` and `step`
     prompted: whether `start` takes a prompt and its lengths, as a language model's does
+    traced: whether to compile and export it, and to map over its gradients; some of the mixers do, which are many
     inductor: whether to build real kernels for it too, which takes a while; one or two models of each kind do
     """
 
@@ -72,6 +96,7 @@ class Case:
     causal: str | None = None
     decode: bool = False
     prompted: bool = False
+    traced: bool = True
     inductor: bool = False
 
     def loss(self, model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
@@ -363,6 +388,49 @@ def captioner(name: str, build: Callable[[], nn.Module]) -> Case:
     )
 
 
+def pad_decisions(inputs: Inputs) -> Inputs:
+    """Two more steps behind, which are not real and hold garbage."""
+    states, actions, to_go, times, real = inputs
+    longer = (F.pad(tensor, (0, 0, 0, 2), value=-10.0) for tensor in (states, actions, to_go))
+    return *longer, F.pad(times, (0, 2), value=3), F.pad(real, (0, 2))
+
+
+def mixing(mixer: Callable[[], nn.Module], *, num_labels: int = 4, is_causal: bool = False) -> TokenLabeller:
+    sizes = {"max_len": T + 2, "d_model": 16, "num_layers": 1, "d_ff": 18, "num_labels": num_labels}
+    return TokenLabeller(TokenLabellerConfig(vocab_size=VOCAB, **sizes, is_causal=is_causal), mixer)
+
+
+def mixer(name: str, build: Callable[[], nn.Module], *, pads: bool = True, traced: bool = False) -> Case:
+    """A mixer in the block of a TokenLabeller; `pads`: whether more padding changes nothing."""
+    case = labelling(name, partial(mixing, build), T)
+    return replace(case, pad=case.pad if pads else None, traced=traced)
+
+
+def causal_mixer(name: str, build: Callable[[], nn.Module], *, traced: bool = False) -> Case:
+    model = partial(mixing, build, num_labels=VOCAB, is_causal=True)
+    return replace(decoder_only(name, model, causal="token_embedding", decode=False), traced=traced)
+
+
+def universal() -> nn.Module:
+    block = Block(MultiHeadAttention(16, 4), FeedForward(16, 18), partial(PreNorm, 16))
+    return UniversalTransformer(block, 16, max_steps=3)
+
+
+class FourierWords(nn.Module):
+    """FNet with both heads in one tensor: word logits at every position, then next-sentence logits at one more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = FNetPretraining(FNetConfig(vocab_size=VOCAB, max_len=T, d_model=16, num_layers=2, dropout=0.0))
+
+    def forward(self, tokens: Tensor, token_types: Tensor) -> Tensor:
+        words, follows = self.model(tokens, token_types)
+        return torch.cat((F.pad(follows, (0, VOCAB - 2))[:, None], words), dim=1)  # (B, 1 + T, V)
+
+
+MIXER = MLPMixerConfig(**PICTURES, patch_size=4, d_model=16, num_layers=2, d_tokens=9, d_ff=18)
+LATENTS = {"d_model": 16, "num_latents": 7, "num_heads": 4, "num_layers": 2, "num_blocks": 2}
+
 CASES = [
     Case(
         name="mlp",
@@ -477,7 +545,57 @@ CASES = [
     seeing("conv-encoder", RegionsToClasses),
     captioner("show-attend-tell", lambda: ShowAttendTell(CAPTIONS)),
     captioner("show-attend-tell-one-vector", lambda: ShowAttendTell(CAPTIONS, OneVector(CAPTIONS, regions=4 * 6))),
+    Case(
+        name="decision-transformer",
+        build=lambda: DecisionTransformer(
+            DecisionTransformerConfig(
+                state_dim=5, action_dim=VOCAB, max_steps=9, d_model=16, num_heads=4, num_layers=2, d_ff=18, dropout=0.0
+            )
+        ),
+        inputs=lambda generator: (
+            torch.randn(B, T, 5, generator=generator),
+            F.one_hot(ids(VOCAB, B, T)(generator), VOCAB).float(),
+            torch.randn(B, T, 1, generator=generator),
+            torch.arange(T).expand(B, -1),
+            torch.ones(B, T, dtype=torch.bool),
+        ),
+        wrong=lambda inputs: (inputs[0][..., :4], *inputs[1:]),
+        wrong_match=rf"states must be \(batch, steps, 5\), got \({B}, {T}, 4\)",
+        targets=lambda inputs, generator: ids(VOCAB, B, T)(generator),
+        pad=pad_decisions,
+        causal="time_embedding",
+    ),
     seeing("levit-block", levit),
+    mixer("tiled-attention", lambda: TiledAttention(16, 4, tile=5), traced=True),
+    mixer("local-attention", lambda: LocalAttention(16, 4, window=2, num_memory=3), traced=True),
+    mixer("linformer", lambda: Linformer(16, 4, max_len=T + 2, k=5)),
+    mixer("performer", lambda: Performer(16, 4)),
+    causal_mixer("performer-causal", lambda: Performer(16, 4)),
+    causal_mixer("reformer", lambda: Reformer(16, 4, num_buckets=2, chunk=3, num_hashes=2), traced=True),
+    mixer("big-bird", lambda: BigBird(16, 4, max_len=T, block=1, num_random=1), pads=False),
+    mixer("adaptive-span", lambda: AdaptiveSpan(16, 4, max_span=5, ramp=2, start=1.5)),
+    mixer("latent-mixing", lambda: LatentMixing(16, 4, num_latents=5)),
+    mixer("shared-workspace", lambda: SharedWorkspace(16, 4, num_slots=5, num_writers=2)),
+    mixer("universal-transformer", universal),
+    Case(
+        name="fnet",
+        build=FourierWords,
+        inputs=lambda generator: (ids(VOCAB, B, T)(generator), ids(4, B, T)(generator)),
+        wrong=lambda inputs: (inputs[0][0], inputs[1]),
+        wrong_match=rf"tokens must be \(batch, length\) token ids, got \({T},\)",
+        targets=lambda inputs, generator: torch.cat((ids(2, B, 1)(generator), ids(VOCAB, B, T)(generator)), dim=1),
+        traced=False,
+    ),
+    replace(seeing("mlp-mixer", lambda: MLPMixer(MIXER)), traced=False),
+    Case(
+        name="perceiver",
+        build=lambda: Perceiver(PerceiverConfig(input_dim=5, num_classes=4, **LATENTS)),
+        inputs=lambda generator: (torch.randn(B, T, 5, generator=generator),),
+        wrong=lambda inputs: (inputs[0][..., :4],),
+        wrong_match=rf"inputs must be \(batch, length, 5\), got \({B}, {T}, 4\)",
+        targets=lambda inputs, generator: ids(4, B)(generator),
+        traced=False,
+    ),
     seeing("volo-outlooker", lambda: OnPatches(Outlooker(OutlookAttention(16, 4), 16, 18), flat=False)),
 ]
 
@@ -494,6 +612,7 @@ SUBSETS = {
     "causal_case": lambda case: case.causal is not None,
     "decoding_case": lambda case: case.decode,
     "prompted_case": lambda case: case.decode and case.prompted,
+    "traced_case": lambda case: case.traced,
     "compiled_case": lambda case: case.inductor,
 }
 

@@ -108,11 +108,13 @@ def test_bf16_autocast_stays_close_to_full_precision(case):
 
 # After a graph break (torch's own nn.LSTM has one too) dynamo looks at .grad of a non-leaf, and warns of itself.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
-def test_compiled_equals_eager(case):
+# To look at an autograd function it makes an instance, of which torch warns.
+@pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated:DeprecationWarning")
+def test_compiled_equals_eager(traced_case):
     """Through dynamo and autograd's tracer, forward and backward; one model goes through inductor, below."""
     torch.compiler.reset()
-    model, (inputs, targets) = build(case), batch(case)
-    case.loss(model, inputs, targets).backward()
+    model, (inputs, targets) = build(traced_case), batch(traced_case)
+    traced_case.loss(model, inputs, targets).backward()
     want = [parameter.grad.clone() for parameter in model.parameters()]
     model.zero_grad()
     captured = []
@@ -123,7 +125,7 @@ def test_compiled_equals_eager(case):
 
     compiled = torch.compile(model, backend=backend)
     torch.testing.assert_close(compiled(*inputs), model(*inputs), atol=1e-5, rtol=1e-4)
-    case.loss(compiled, inputs, targets).backward()
+    traced_case.loss(compiled, inputs, targets).backward()
     torch.testing.assert_close([p.grad for p in model.parameters()], want, atol=1e-5, rtol=1e-4)
     assert captured, "nothing was compiled"
 

@@ -30,11 +30,11 @@ class CountLooks(TorchDispatchMode):
 
 
 @pytest.fixture
-def parallel_case(case):
+def parallel_case(traced_case):
     with torch.device("meta"):
-        if any(isinstance(part, Recurrent | Cell) for part in case.build().modules()):
+        if any(isinstance(part, Recurrent | Cell) for part in traced_case.build().modules()):
             pytest.skip("recurrent")
-    return case
+    return traced_case
 
 
 def batch(case):

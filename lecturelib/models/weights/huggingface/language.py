@@ -47,15 +47,22 @@ def _gpt_name(name: str) -> str:
 def _gpt_entries(model: GPT) -> Entries:
     """Their matrices are (in, out), and one of them holds queries, keys and values."""
     entries = {"token_embedding.weight": Entry("wte.weight"), "positions.weight": Entry("wpe.weight")}
-    for layer in range(len(model.blocks)):
-        ours, theirs = f"blocks.{layer}.", f"h.{layer}."
+    entries |= gpt_blocks(len(model.blocks))
+    return entries | (modules({"final_norm": "ln_f"}) if isinstance(model.final_norm, nn.LayerNorm) else {})
+
+
+def gpt_blocks(count: int, prefix: str = "") -> Entries:
+    """The blocks of a stack that is GPT-2's."""
+    entries: Entries = {}
+    for layer in range(count):
+        ours, theirs = f"blocks.{layer}.", f"{prefix}h.{layer}."
         matrices = modules(GPT_BLOCK, ours, theirs)
         for third, part in enumerate(("query", "key", "value")):
             for kind in ("weight", "bias"):
                 matrices[f"{ours}mixer.{part}_proj.{kind}"] = Entry(f"{theirs}attn.c_attn.{kind}", third)
         entries |= {name: entry._replace(transposed=name.endswith("weight")) for name, entry in matrices.items()}
         entries |= modules(GPT_NORMS, ours, theirs)
-    return entries | (modules({"final_norm": "ln_f"}) if isinstance(model.final_norm, nn.LayerNorm) else {})
+    return entries
 
 
 # Llama --------------------------------------------------------------------------------------------------------------

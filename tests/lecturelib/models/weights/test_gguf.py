@@ -9,6 +9,7 @@ from lecturelib.data import FetchError, read_gguf, smollm2
 from lecturelib.layers import QuantisedLinear, quantise, stored_bytes
 from lecturelib.models import Llama, load
 from lecturelib.models.weights.blocks import dequantise
+from lecturelib.models.weights.few_bits import load_in_bits
 
 from ...gguf_files import TYPES, packed, small_llama, write_gguf, write_llama
 
@@ -110,6 +111,21 @@ def test_quantised_llama_still_predicts_alike():
     with pytest.raises(ValueError, match="8 or 4 bits, got bits=3"):
         quantise(small_llama(), bits=3)
     assert stored_bytes(model) < stored_bytes(small_llama()) / 1.8
+
+
+@pytest.mark.parametrize(("bits", "tied"), [(8, True), (4, False)])
+def test_loading_in_few_bits_is_loading_and_then_quantising(bits, tied, tmp_path):
+    path = write_llama(tmp_path / "m.gguf", small_llama(tied=tied), "Q8_0")
+    want, got = quantise(load(Llama, path), bits=bits), load_in_bits(path, bits)
+    assert_close(got.state_dict(), want.state_dict(), atol=0, rtol=0)
+    tokens = torch.randint(262, (2, 11))
+    assert_close(got(tokens), want(tokens))
+
+
+def test_loading_in_few_bits_says_what_does_not_fit(tmp_path):
+    path = write_llama(tmp_path / "m.gguf", small_llama(), **{"llama.block_count": 1})
+    with pytest.raises(ValueError, match=r"not known to this model: blk\.1"):
+        load_in_bits(path, 4)
 
 
 @pytest.fixture(scope="module")

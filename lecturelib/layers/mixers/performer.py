@@ -1,0 +1,116 @@
+"""Performer: positive random features turn the softmax into a product, and a product can be bracketed otherwise."""
+
+import math
+
+import torch
+from torch import Tensor
+
+from lecturelib.layers.mixers.mixer import SelfMixer, in_blocks, precise
+
+
+def orthogonal_features(num_features: int, width: int) -> Tensor:
+    """Gaussian vectors, as long as Gaussian vectors are, and at right angles to each other `width` at a time.
+
+    Paper: Choromanski et al. 2021 [choromanski2021rethinking], Section 2.4.
+    Differs: nothing. A QR decomposition alone chooses the signs of its rows so that one coordinate is never positive;
+    turned back by the signs of R's diagonal they are uniform, as the estimate needs (performer-pytorch leaves them).
+
+    Shapes: -> (num_features, width)
+    """
+    blocks = []
+    for _ in range(math.ceil(num_features / width)):
+        q, r = torch.linalg.qr(torch.randn(width, width))
+        blocks.append((q * r.diagonal().sign()).T)  # (width, width), rows of length 1
+    return torch.cat(blocks)[:num_features] * torch.randn(num_features, width).norm(dim=1, keepdim=True)
+
+
+def random_features(x: Tensor, features: Tensor) -> Tensor:
+    """Logarithms of the positive features of x: their exponentials' products average to exp(x · y).
+
+    exp(x · y) is the mean over Gaussian w of exp(w · x - |x|² / 2) · exp(w · y - |y|² / 2).
+
+    Paper: Choromanski et al. 2021 [choromanski2021rethinking], Lemma 1.
+    Differs: the logarithm, so that the caller can subtract what would overflow; the factor 1 / m is left out, for it
+    cancels where features are normalised.
+
+    Shapes: x (..., D), features (m, D) -> (..., m)
+    """
+    return x @ features.T.to(x.dtype) - x.square().sum(dim=-1, keepdim=True) / 2
+
+
+def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    """Normalised q (kᵀ v): keys meet values first, once for all queries.
+
+    Shapes: q, k (..., T, m), v (..., T, Dv) -> (..., T, Dv)
+    """
+    memory = k.transpose(-2, -1) @ v  # (..., m, Dv)
+    return q @ memory / (q @ k.sum(dim=-2).unsqueeze(-1))
+
+
+def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, *, block: int = 128) -> Tensor:
+    """Normalised q (kᵀ v) over the keys up to each query's own, block by block: a memory of the blocks before.
+
+    Shapes: q, k (..., T, m), v (..., T, Dv) -> (..., T, Dv)
+    """
+    length = v.shape[-2]
+    v = torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)  # a column of ones adds the weights up
+    q, k, v = (in_blocks(x, min(block, max(length, 1))) for x in (q, k, v))  # (..., blocks, block, width)
+    memory = (k.transpose(-2, -1) @ v).cumsum(dim=-3)  # (..., blocks, m, Dv + 1)
+    before = torch.cat((torch.zeros_like(memory[..., :1, :, :]), memory[..., :-1, :, :]), dim=-3)
+    mixed = q @ before + (q @ k.transpose(-2, -1)).tril() @ v
+    mixed = mixed.flatten(-3, -2)[..., :length, :]  # (..., T, Dv + 1)
+    return mixed[..., :-1] / mixed[..., -1:]
+
+
+class Performer(SelfMixer):
+    """Attention whose softmax is estimated by random features: T · m products instead of T · T scores (FAVOR+).
+
+    Paper: Choromanski et al. 2021 [choromanski2021rethinking], Section 2.
+    Differs: nothing in expectation. Features stay as they were first drawn until `redraw`; the authors' code draws
+    again every thousand steps. As there, `eps` is added to the features when not causal, and the largest exponent taken
+    off; the causal path does neither, for both would tell a query about later keys.
+
+    Args:
+        d_model, num_heads, bias: as in `MultiHeadAttention`
+        num_features: m; Dh · ln Dh when left out
+        eps: added to each feature, so that no query is without weight
+
+    Shapes: (B, T, D) -> (B, T, D)
+    """
+
+    features: Tensor
+
+    def __init__(
+        self, d_model: int, num_heads: int, *, num_features: int | None = None, eps: float = 1e-4, bias: bool = True
+    ) -> None:
+        super().__init__(d_model, num_heads, bias=bias)
+        if num_features is None:
+            num_features = max(1, int(self.head_dim * math.log(self.head_dim)))
+        if num_features < 1 or eps < 0:
+            raise ValueError(f"Performer: num_features must be at least 1 and eps 0 or more, got {num_features}, {eps}")
+        self.eps = eps
+        self.register_buffer("features", orthogonal_features(num_features, self.head_dim))
+
+    def redraw(self) -> None:
+        """Draw new features, as one does now and then in training."""
+        self.features.copy_(orthogonal_features(*self.features.shape))
+
+    def mix(self, q: Tensor, k: Tensor, v: Tensor, real: Tensor | None, *, is_causal: bool) -> Tensor:
+        """Features of queries and keys, then two products in the cheap order."""
+        root = self.head_dim**-0.25  # 1 / sqrt(Dh) of the scores, half of it on each side
+        device = "cpu" if q.is_meta else q.device.type  # autocast knows no meta
+        with torch.autocast(device, enabled=False):  # exponents in half precision would be no exponents
+            q, k = precise(q) * root, precise(k) * root
+            q_size, k_size = (x.detach().square().sum(dim=-1, keepdim=True) / 2 for x in (q, k))  # (B, H, T, 1)
+            q, k = (random_features(x, precise(self.features)) for x in (q, k))  # (B, H, T, m)
+            if real is not None:
+                k = k.masked_fill(~real[:, None, :, None], -math.inf)
+            if is_causal:  # a key's exponent is at most |w|² / 2; half of that, taken off, keeps all within a float
+                most, eps = precise(self.features).square().sum(dim=-1).max() / 4, 0.0
+            else:
+                most, eps = (k.detach() + k_size).amax(dim=(-2, -1), keepdim=True).clamp(min=-1e30), self.eps
+            q = (q - (q.detach() + q_size).amax(dim=-1, keepdim=True)).exp() + eps
+            k = (k - most).exp() + eps
+            if real is not None:
+                k = k.masked_fill(~real[:, None, :, None], 0.0)
+            return (causal_linear_attention if is_causal else linear_attention)(q, k, precise(v)).to(v.dtype)

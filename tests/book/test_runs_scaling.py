@@ -1,0 +1,128 @@
+"""The programs behind chapter 13: stopped and resumed they give the same rows, and they predict before they train."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+from lecturelib.evaluation import LossLaw, count_flops
+from lecturelib.models import GPT
+from lecturelib.training.history import read_history
+
+LAW = LossLaw(floor=0.7, size_factor=9.0, size_exponent=0.3, data_factor=80.0, data_exponent=0.4)
+
+
+@pytest.fixture(scope="module")
+def program(load_script: Callable[[Path], ModuleType], root: Path) -> ModuleType:
+    return load_script(root / "book" / "runs" / "scaling.py")
+
+
+@pytest.fixture
+def small(program, monkeypatch):
+    """A study of two sizes and two budgets, on random text."""
+    sizes = ((16, 1), (24, 1))
+    monkeypatch.setattr(program, "SIZES", sizes)
+    monkeypatch.setattr(program, "BUDGETS", {1e9: sizes, 1.5e9: sizes[1:]})
+    monkeypatch.setattr(program, "SWEEPS", dict.fromkeys(sizes, 1e9))
+    monkeypatch.setattr(program, "TRIALS", (("seed", (24, 1), 1.5e9),))
+    generator = torch.Generator().manual_seed(0)
+    windows = torch.randint(7, (300, program.LENGTH + 1), generator=generator).to(torch.uint8)
+    return program.Texts(windows[:200], windows[200:250], windows[250:], vocab_size=7)
+
+
+def run_all(program, study):
+    for case in program.study(study.do):
+        study.do(case)
+    return study.rows
+
+
+def without_clock(rows):
+    return [{name: value for name, value in row.items() if name != "cpu_seconds"} for row in rows]
+
+
+def test_study_stopped_anywhere_gives_the_same_rows(program, small, tmp_path, monkeypatch):
+    whole = run_all(program, program.Study(tmp_path / "whole", tmp_path / "work", small))
+    assert [row["stage"] for row in whole].count("grid") == 3
+    assert [row["seed"] for row in whole if row["stage"] == "seed"] == [1, 2]
+    assert without_clock(read_history(tmp_path / "whole" / "history.jsonl")) == without_clock(whole)
+
+    monkeypatch.setattr(program, "train", stopping(program.train, after=4))
+    stops = 0
+    while True:
+        try:
+            study = program.Study(tmp_path / "parts", tmp_path / "other", small)
+            rows = run_all(program, study)
+            break
+        except KeyboardInterrupt:
+            stops += 1
+    assert stops >= 3
+    assert without_clock(rows) == without_clock(whole)
+    assert not list((tmp_path / "other").iterdir())  # checkpoints of what is done are gone
+
+
+def stopping(train, after):
+    """A train that dies in the middle of each fourth call, when it has kept a checkpoint."""
+    calls = 0
+
+    def stopped(model, batches, loss, plan, **given):
+        nonlocal calls
+        calls += 1
+        if calls % after:
+            return train(model, batches, loss, plan, **given)
+
+        def dying(step):
+            if step == 7:
+                raise KeyboardInterrupt
+            return batches(step)
+
+        return train(model, dying, loss, replace(plan, checkpoint_every=3), **given)
+
+    return stopped
+
+
+def test_sweep_ends_between_two_worse_rates(program):
+    losses = {4e-3: 2.0, 8e-3: 1.5, 16e-3: 1.4, 32e-3: 1.6, 64e-3: float("nan")}
+    asked = []
+
+    def do(case):
+        asked.append(case.rate)
+        return {"validation_loss": losses[case.rate]}
+
+    size = program.SIZES[0]
+    assert program.sweep(size, 8e-3, do) == 16e-3
+    assert program.sweep(size, 32e-3, do) == 16e-3
+    assert len(asked) <= 8  # none twice within a sweep
+
+
+def test_step_flops_are_those_counted(program):
+    config = program.config_of((24, 2), 98)
+    tokens = torch.zeros(program.BATCH, program.LENGTH, dtype=torch.int64)
+    assert program.step_flops(config) == 3 * count_flops(GPT(config), tokens)
+
+
+def test_prediction_follows_the_grid(program):
+    rows = []
+    for budget, sizes in program.BUDGETS.items():
+        for width, layers in sizes:
+            parameters = 12 * layers * width**2
+            tokens = budget / (6 * parameters)
+            row = {"stage": "grid", "parameters": parameters, "tokens": tokens, "rate": 0.5 * parameters**-0.4}
+            rows.append(row | {"test_loss": LAW(parameters, tokens)})
+    found = program.prediction(rows, 98)
+    assert found["test_loss"] == pytest.approx(LAW(found["parameters"], found["tokens"]), rel=1e-3)
+    assert found["rate"] == pytest.approx(0.5 * found["parameters"] ** -0.4)
+    assert found["low"] <= found["test_loss"] * 1.001
+    assert found["high"] >= found["test_loss"] * 0.999
+
+
+def test_grid_is_as_large_as_promised(program):
+    grid = [(size, budget) for budget, sizes in program.BUDGETS.items() for size in sizes]
+    assert len(grid) >= 24
+    assert len({size for size, _ in grid}) >= 6
+    counts = [12 * layers * width**2 for (width, layers), _ in grid]
+    assert max(counts) > 100 * min(counts)
+    assert program.HELD_OUT[1] > max(program.BUDGETS)
+    assert program.HELD_OUT[0] not in program.SIZES
