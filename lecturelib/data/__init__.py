@@ -42,7 +42,18 @@ from lecturelib.data.sets.scenes import (
     read_caption,
     render_scenes,
 )
-from lecturelib.data.sets.sequences import SequenceBatch, adding, copying, recalling, remembering
+from lecturelib.data.sets.sequences import (
+    RULES,
+    SequenceBatch,
+    adding,
+    copying,
+    mixed_rules,
+    neighbouring,
+    pairing,
+    recalling,
+    remembering,
+    walking,
+)
 from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
 from lecturelib.data.sets.worlds import Environment, World, as_gymnasium, from_gymnasium, key_to_door, two_doors
@@ -84,6 +95,7 @@ def load(name: str) -> Any:
 __all__ = [
     "DATA_SETS",
     "GGUF",
+    "RULES",
     "AnimalScene",
     "Archive",
     "CaptionedPhoto",
@@ -143,11 +155,14 @@ __all__ = [
     "load",
     "long_reviews",
     "minilm",
+    "mixed_rules",
     "mixup",
     "mixup_or_cutmix",
     "mnist",
     "movie_reviews",
     "multi30k",
+    "neighbouring",
+    "pairing",
     "photo_captions",
     "plain_text",
     "play",
@@ -184,5 +199,6 @@ __all__ = [
     "together",
     "two_doors",
     "verses",
+    "walking",
     "windows",
 ]

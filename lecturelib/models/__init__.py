@@ -15,6 +15,7 @@ from lecturelib.models.graph_network import GraphAttention, GraphConvolution, Gr
 from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.ibm1 import IBM1, IBM1Config
+from lecturelib.models.labeller import LabellerConfig, SequenceLabeller
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
@@ -95,6 +96,7 @@ __all__ = [
     "InducedSetAttention",
     "Interpolation",
     "KneserNey",
+    "LabellerConfig",
     "LeViTAttention",
     "LeViTBlock",
     "Llama",
@@ -126,6 +128,7 @@ __all__ = [
     "SentenceEncoder",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "SequenceLabeller",
     "SetAttention",
     "SetTransformer",
     "SetTransformerConfig",

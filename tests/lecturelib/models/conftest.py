@@ -41,6 +41,7 @@ from lecturelib.models.fnet import FNetConfig, FNetPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
 from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
+from lecturelib.models.labeller import LabellerConfig, SequenceLabeller
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
@@ -214,6 +215,12 @@ def deep_gpt() -> GPT:
 def llama(*, tied: bool) -> Llama:
     sizes = {"d_model": 16, "num_heads": 4, "num_kv_heads": 2, "num_layers": 2, "d_ff": 18}
     return Llama(LlamaConfig(vocab_size=VOCAB, max_len=T, **sizes, tied=tied))
+
+
+def labeller() -> SequenceLabeller:
+    mixers = ("convolution", "recurrence", "attention", "convolution")
+    sizes = {"d_model": 16, "num_heads": 4, "d_ff": 18, "kernel_size": 2}
+    return SequenceLabeller(LabellerConfig(vocab_size=VOCAB, num_classes=VOCAB, mixers=mixers, **sizes))
 
 
 def transformer_xl() -> TransformerXL:
@@ -525,6 +532,7 @@ CASES = [
     decoder_only("llama", partial(llama, tied=True), causal="token_embedding"),
     decoder_only("llama-untied", partial(llama, tied=False), causal="token_embedding"),
     decoder_only("transformer-xl", transformer_xl),
+    replace(decoder_only("labeller", labeller), prompted=False),
     Case(
         name="bert",
         build=MaskedWords,
