@@ -43,19 +43,19 @@ from lecturelib.training import Cosine, History, TrainConfig, next_token_loss, s
 from lecturelib.training.history import read_history
 from lecturelib.training.runs import RUNS
 
-LENGTH, BATCH, JUDGED = 64, 32, 4096  # tokens a window, windows a step, windows of held-out text
-HEADS = {16: 1, 24: 2, 32: 2, 48: 3, 64: 4, 96: 6, 128: 8, 160: 10, 192: 12}  # by width
-SIZES = ((16, 1), (24, 1), (24, 2), (32, 2), (48, 2), (64, 3), (96, 3), (128, 3), (160, 4))  # width and layers
+LENGTH, BATCH, JUDGED = 64, 8, 4096  # tokens a window, windows a step, windows of held-out text
+HEADS = {8: 1, 16: 1, 24: 2, 32: 2, 48: 3, 64: 4, 96: 6, 128: 8, 160: 10, 192: 12}  # by width
+SIZES = ((8, 1), (16, 1), (24, 1), (24, 2), (32, 2), (48, 2), (64, 3), (96, 3), (128, 3), (160, 4))  # width and layers
 BUDGETS = {  # operations of each training, and the sizes that get them
     1e11: SIZES[:5],
     3e11: SIZES[:6],
-    1e12: SIZES[:7],
-    3e12: SIZES[1:8],
-    1e13: SIZES[3:],
-    3e13: SIZES[5:],
+    1e12: SIZES[1:7],
+    3e12: SIZES[2:8],
+    1e13: SIZES[4:9],
+    3e13: SIZES[6:],
 }
-SWEEPS = dict(zip(SIZES, (1e11, 1e11, 1e11, 1e11, 3e11, 3e11, 1e12, 3e12, 3e12), strict=True))
-FIRST_RATE = 16e-3  # where the sweep of the smallest size starts; the next starts where the one before ended
+SWEEPS = dict(zip(SIZES, (1e11, 1e11, 1e11, 1e11, 1e11, 3e11, 3e11, 1e12, 3e12, 3e12), strict=True))
+FIRST_RATE = 32e-3  # where the sweep of the smallest size starts; the next starts where the one before ended
 TRIALS = (("seed", (32, 2), 1e12), ("rate", (48, 2), 3e12), ("rate", (96, 3), 1e13))  # what else could matter
 HELD_OUT = ((192, 4), 1e14)  # larger than all, and trained last, when its loss has been predicted
 COMMAND = "python book/runs/scaling.py --work runs/scaling"
@@ -159,7 +159,7 @@ def train_case(case: Case, texts: Texts, work: Path) -> dict[str, Any]:
         learning_rate=case.rate,
         schedule=Cosine(steps=steps, warmup=steps // 10, floor=0.0),
         seed=case.seed,
-        checkpoint_every=250,
+        checkpoint_every=1000,
         device="cpu",
         progress=False,
     )

@@ -27,7 +27,7 @@ from lecturelib.training import Cosine, TrainConfig, next_token_loss, save_run, 
 from lecturelib.training.history import read_history
 from lecturelib.training.runs import RUNS
 
-EXPERTS, BALANCE, STEPS, SHORT = 8, 0.01, 1500, 300
+EXPERTS, BALANCE, STEPS, SHORT = 8, 0.01, 6000, 1000
 SIZES = {"max_len": LENGTH, "d_model": 48, "num_heads": 3, "num_layers": 4, "dropout": 0.0}
 WAYS = ("dense", "switch", "unbalanced")
 RATES, SEEDS = (4e-3, 8e-3, 16e-3), (0, 1, 2)
@@ -105,7 +105,7 @@ def train_case(case: Case, texts: Texts, work: Path) -> tuple[GPT, dict[str, Any
         learning_rate=case.rate,
         schedule=Cosine(steps=case.steps, warmup=case.steps // 10, floor=0.0),
         seed=case.seed,
-        checkpoint_every=100,
+        checkpoint_every=500,
         device="cpu",
         progress=False,
     )

@@ -18,12 +18,14 @@ from lecturelib.data.augment.rand_augment import rand_augment
 from lecturelib.data.augment.simple import random_crop, random_erasing, random_flip, repeated_indices
 from lecturelib.data.sets.animals import AnimalScene, draw_animals, render_animals
 from lecturelib.data.sets.dates import date_pairs, dates
+from lecturelib.data.sets.digit_sets import DigitSets, digit_sets
 from lecturelib.data.sets.emoji import Emoji, emoji
 from lecturelib.data.sets.episodes import Episodes, Windows, by_table, play, returns_to_go, together, windows
 from lecturelib.data.sets.graphs import CitationGraph, cora
 from lecturelib.data.sets.greek_english import Verse, greek_english, greek_tags, plain_text, stem, verses
 from lecturelib.data.sets.images import Images, cifar10, digits, fashion_mnist, mnist
 from lecturelib.data.sets.inference import InferencePair, inference, inference_pairs, read_snli, snli
+from lecturelib.data.sets.molecules import Molecules, draw_molecules, shortest_paths
 from lecturelib.data.sets.multi30k import multi30k
 from lecturelib.data.sets.pairs import Pair
 from lecturelib.data.sets.photo_captions import CaptionedPhoto, photo_captions
@@ -40,7 +42,18 @@ from lecturelib.data.sets.scenes import (
     read_caption,
     render_scenes,
 )
-from lecturelib.data.sets.sequences import SequenceBatch, adding, copying, recalling, remembering
+from lecturelib.data.sets.sequences import (
+    RULES,
+    SequenceBatch,
+    adding,
+    copying,
+    mixed_rules,
+    neighbouring,
+    pairing,
+    recalling,
+    remembering,
+    walking,
+)
 from lecturelib.data.sets.shakespeare import shakespeare, shakespeare_works
 from lecturelib.data.sets.toy import SentenceBatch, ShapeBatch, reference_sentences, shape_pairs
 from lecturelib.data.sets.worlds import Environment, World, as_gymnasium, from_gymnasium, key_to_door, two_doors
@@ -82,11 +95,13 @@ def load(name: str) -> Any:
 __all__ = [
     "DATA_SETS",
     "GGUF",
+    "RULES",
     "AnimalScene",
     "Archive",
     "CaptionedPhoto",
     "CitationGraph",
     "DataSet",
+    "DigitSets",
     "Emoji",
     "Environment",
     "Episodes",
@@ -94,6 +109,7 @@ __all__ = [
     "ImageBatch",
     "Images",
     "InferencePair",
+    "Molecules",
     "Pair",
     "Question",
     "Review",
@@ -119,8 +135,10 @@ __all__ = [
     "dates",
     "describes",
     "dialogues",
+    "digit_sets",
     "digits",
     "draw_animals",
+    "draw_molecules",
     "draw_scenes",
     "emoji",
     "fashion_mnist",
@@ -137,11 +155,14 @@ __all__ = [
     "load",
     "long_reviews",
     "minilm",
+    "mixed_rules",
     "mixup",
     "mixup_or_cutmix",
     "mnist",
     "movie_reviews",
     "multi30k",
+    "neighbouring",
+    "pairing",
     "photo_captions",
     "plain_text",
     "play",
@@ -166,6 +187,7 @@ __all__ = [
     "shakespeare",
     "shakespeare_works",
     "shape_pairs",
+    "shortest_paths",
     "smollm2",
     "smooth_labels",
     "snli",
@@ -177,5 +199,6 @@ __all__ = [
     "together",
     "two_doors",
     "verses",
+    "walking",
     "windows",
 ]

@@ -10,19 +10,23 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lecturelib.grading.check.checker import load_checks
     from lecturelib.grading.rubric.compare import assert_close, assert_finite, assert_shape, raises
+    from lecturelib.grading.rubric.contest import Contest, Score, assert_scores
     from lecturelib.grading.rubric.results import SubmissionResult, TestResult
     from lecturelib.grading.rubric.rubric import Rubric, draw, draw_ids, load_rubric
     from lecturelib.grading.rubric.runner import run
     from lecturelib.grading.rubric.submission import LocalSubmission, Submission
 
 __all__ = [
+    "Contest",
     "LocalSubmission",
     "Rubric",
+    "Score",
     "Submission",
     "SubmissionResult",
     "TestResult",
     "assert_close",
     "assert_finite",
+    "assert_scores",
     "assert_shape",
     "draw",
     "draw_ids",
@@ -35,6 +39,7 @@ __all__ = [
 _HOME = {
     **dict.fromkeys(("LocalSubmission", "Submission"), "rubric.submission"),
     **dict.fromkeys(("Rubric", "draw", "draw_ids", "load_rubric"), "rubric.rubric"),
+    **dict.fromkeys(("Contest", "Score", "assert_scores"), "rubric.contest"),
     **dict.fromkeys(("SubmissionResult", "TestResult"), "rubric.results"),
     **dict.fromkeys(("assert_close", "assert_finite", "assert_shape", "raises"), "rubric.compare"),
     "load_checks": "check.checker",

@@ -11,8 +11,11 @@ from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillati
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.fnet import FNet, FNetConfig, FNetPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.graph_network import GraphAttention, GraphConvolution, GraphNetwork, GraphNetworkConfig
+from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.ibm1 import IBM1, IBM1Config
+from lecturelib.models.labeller import LabellerConfig, SequenceLabeller
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
 from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
@@ -26,6 +29,14 @@ from lecturelib.models.recurrent_classifier import RecurrentClassifier, Recurren
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.resnet import ResNet, ResNetConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.sets import (
+    DeepSets,
+    DeepSetsConfig,
+    InducedSetAttention,
+    SetAttention,
+    SetTransformer,
+    SetTransformerConfig,
+)
 from lecturelib.models.show_attend_tell import (
     HardGlimpse,
     OneVector,
@@ -64,18 +75,28 @@ __all__ = [
     "ConvEncoderConfig",
     "DecisionTransformer",
     "DecisionTransformerConfig",
+    "DeepSets",
+    "DeepSetsConfig",
     "DeiT",
     "ESIMConfig",
     "FNet",
     "FNetConfig",
     "FNetPretraining",
     "GPTConfig",
+    "GraphAttention",
+    "GraphConvolution",
+    "GraphNetwork",
+    "GraphNetworkConfig",
+    "GraphTransformer",
+    "GraphTransformerConfig",
     "HardGlimpse",
     "HierarchicalAttentionConfig",
     "HierarchicalAttentionNetwork",
     "IBM1Config",
+    "InducedSetAttention",
     "Interpolation",
     "KneserNey",
+    "LabellerConfig",
     "LeViTAttention",
     "LeViTBlock",
     "Llama",
@@ -107,6 +128,10 @@ __all__ = [
     "SentenceEncoder",
     "Seq2Seq",
     "Seq2SeqConfig",
+    "SequenceLabeller",
+    "SetAttention",
+    "SetTransformer",
+    "SetTransformerConfig",
     "ShowAttendTell",
     "ShowAttendTellConfig",
     "SoftGlimpse",

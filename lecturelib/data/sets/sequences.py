@@ -1,4 +1,4 @@
-"""Sequence problems that isolate one ability: to remember over a gap, to copy, to look up, to find and add.
+"""Sequence problems that isolate one ability: to remember over a gap, copy, look up, find and add, keep a state.
 
 Each call makes one batch and is a function of its arguments, so `lambda step: copying(32, length=10, seed=step)` is a
 stream of batches that training can resume anywhere. Test with seeds that training never reaches, negative ones say.
@@ -58,6 +58,77 @@ def copying(
     inputs = np.concatenate([symbols, blanks], axis=1)  # (B, T)
     targets = np.concatenate([silence, answer], axis=1)  # (B, T)
     return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), num_symbols + 1)
+
+
+def neighbouring(batch_size: int, *, length: int, num_symbols: int = 8, seed: int = 0) -> SequenceBatch:
+    """Name what each symbol and the one two before it mean together, by a fixed table without any order in it.
+
+    What is asked lies within three tokens. Nothing is asked of the first two.
+    """
+    _check(1, batch_size=batch_size, num_symbols=num_symbols)
+    _check(3, length=length)
+    table = _generator("table", 0).integers(0, num_symbols, (num_symbols, num_symbols))
+    inputs = _generator("neighbouring", seed).integers(0, num_symbols, (batch_size, length))
+    targets = np.full_like(inputs, IGNORE)
+    targets[:, 2:] = table[inputs[:, :-2], inputs[:, 2:]]
+    return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), num_symbols)
+
+
+def walking(batch_size: int, *, length: int, fields: int = 4, num_symbols: int = 8, seed: int = 0) -> SequenceBatch:
+    """Say after each symbol on which field somebody stands who began on the first of a row with a wall at each end.
+
+    Half of the symbols mean to stay, of the others half mean one step on and half one step back; a step into a wall
+    does nothing. So where one stands depends on every symbol so far, and on their order.
+    """
+    _check(1, batch_size=batch_size, length=length)
+    _check(2, fields=fields)
+    if num_symbols < 4 or num_symbols % 4:
+        raise ValueError(f"num_symbols={num_symbols} must be a multiple of 4: half stay, a quarter each go on and back")
+    steps = np.repeat([0, 0, 1, -1], num_symbols // 4)
+    inputs = _generator("walking", seed).integers(0, num_symbols, (batch_size, length))
+    targets = np.empty_like(inputs)
+    here = np.zeros(batch_size, dtype=np.int64)
+    for t in range(length):
+        here = np.clip(here + steps[inputs[:, t]], 0, fields - 1)
+        targets[:, t] = here
+    return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), num_symbols)
+
+
+def pairing(batch_size: int, *, length: int, num_symbols: int = 8, seed: int = 0) -> SequenceBatch:
+    """Read pairs of a name and a thing, and say at a name that was there before which thing came with it.
+
+    Ids: `num_symbols` names, then as many things; a target is the thing's number among the things. In one sequence a
+    name always comes with the same thing, in the next with another. What is asked lies at one place, anywhere before.
+
+    Paper: Arora et al. 2024 [arora2024zoology] call it multi-query associative recall.
+    Differs: names come again in any order from the start on, not in a second half.
+    """
+    _check(1, batch_size=batch_size, num_symbols=num_symbols)
+    if length < 2 or length % 2:
+        raise ValueError(f"length={length} must be even: a name and a thing, again and again")
+    draw = _generator("recalling", seed)
+    names = draw.integers(0, num_symbols, (batch_size, length // 2))
+    things = np.take_along_axis(draw.integers(0, num_symbols, (batch_size, num_symbols)), names, axis=1)
+    inputs = np.stack([names, things + num_symbols], axis=2).reshape(batch_size, length)
+    earlier = (names[:, :, None] == names[:, None, :]) & np.tri(length // 2, k=-1, dtype=bool)  # (B, pairs, pairs)
+    targets = np.full_like(inputs, IGNORE)
+    targets[:, ::2] = np.where(earlier.any(axis=2), things, IGNORE)
+    return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), 2 * num_symbols)
+
+
+RULES = {"neighbouring": neighbouring, "walking": walking, "recalling": pairing}
+
+
+def mixed_rules(batch_size: int, *, length: int, seed: int = 0) -> SequenceBatch:
+    """Sequences of all `RULES` in turn, each rule with an alphabet of its own."""
+    _check(1, batch_size=batch_size)
+    share = -(-batch_size // len(RULES))
+    parts = [make(share, length=length, seed=seed) for make in RULES.values()]
+    firsts = np.cumsum([0, *(part.vocab_size for part in parts)])
+    inputs = torch.stack([part.inputs + int(first) for part, first in zip(parts, firsts, strict=False)], dim=1)
+    targets = torch.stack([part.targets for part in parts], dim=1)  # (share, rules, T)
+    vocab_size = int(firsts[-1])
+    return SequenceBatch(inputs.flatten(0, 1)[:batch_size], targets.flatten(0, 1)[:batch_size], vocab_size)
 
 
 def recalling(

@@ -14,7 +14,7 @@ from lecturelib.grading.batch.late import LatePolicy
 from lecturelib.grading.batch.record import FILE_NAME, Record, best, decided
 from lecturelib.grading.batch.schedule import FaultTolerantPool, grade_all
 from lecturelib.grading.reports.feedback import feedback_page, file_name
-from lecturelib.grading.reports.gradebook import canvas_csv, cell, grades_csv, moodle_csv
+from lecturelib.grading.reports.gradebook import canvas_csv, cell, grades_csv, leaderboard_csv, moodle_csv
 from lecturelib.grading.reports.gradescope import results_json
 from lecturelib.grading.reports.items import items_page
 from lecturelib.grading.rubric.outline import Outline
@@ -95,6 +95,10 @@ def write_tables(out: Path, record: Record) -> None:
     write(out / "grades.csv", grades_csv(record.outline, record.rows))
     write(out / "canvas.csv", canvas_csv(record.outline, record.rows, record.column))
     write(out / "moodle.csv", moodle_csv(record.outline, record.rows))
+    if ranked := leaderboard_csv(record.rows):
+        write(out / "leaderboard.csv", ranked)
+    else:
+        (out / "leaderboard.csv").unlink(missing_ok=True)  # of an earlier run
     write(out / "items.html", items_page(record.outline, record.rows))
     write(out / FILE_NAME, record.to_json())
 

@@ -156,7 +156,7 @@ def _shown(exercise: ExerciseResult) -> list[tuple[TestResult, str]]:
     """The tests worth a line each, with what to say; an exercise that is not started needs none."""
     if all(test.outcome == "missing" for test in exercise.tests):
         return []
-    return [(test, "" if test.passed else test.message) for test in exercise.tests]
+    return [(test, test.message) for test in exercise.tests]  # one that passed has a message where a metric decides
 
 
 def _title(test: TestResult) -> str:
@@ -184,8 +184,9 @@ def _exercise_html(exercise: ExerciseResult) -> str:
         mark = MARKS.get(test.outcome, FAILED_MARK)
         word = {"pass": "passes", "missing": "not written"}.get(test.outcome, "does not pass")
         line = f'<span role="img" aria-label="{word}">{mark}</span> {html.escape(_title(test))}'
-        if not test.passed:
+        if message:
             line += f": {inline_html(message)}"
+        if not test.passed:
             if test.call:
                 line += f"<br>Called: <code>{html.escape(test.call)}</code>"
             if test.hint and test.outcome != "missing":

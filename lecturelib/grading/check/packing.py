@@ -24,13 +24,14 @@ from torch.nn import functional
 
 from lecturelib.grading.check.recording import Judgement, Recorded, record, replay
 from lecturelib.grading.rubric.compare import Comparison
+from lecturelib.grading.rubric.contest import Contest
 from lecturelib.grading.rubric.rubric import Exercise, GraderTest, Mistake, Rubric
 from lecturelib.grading.sandbox.worker import wire
 from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Opaque, Raised, Reply, Step
 
 MOST_BYTES = 8 << 20  # unpacked; far above any real one
 _CAPS = wire.Caps(header_bytes=MOST_BYTES, buffer_bytes=MOST_BYTES, nodes=1_000_000)
-_RECORDS = (Call, Step, Judgement, Comparison, Recorded, Reply, Gradients, Raised, Opaque)
+_RECORDS = (Call, Step, Judgement, Comparison, Contest, Recorded, Reply, Gradients, Raised, Opaque)
 _PREFIX = struct.Struct("<II")
 _GIVEN_MAY_USE = {"torch": torch, "math": math, "nn": nn, "F": functional}
 

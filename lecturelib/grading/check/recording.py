@@ -14,7 +14,8 @@ from typing import Any
 
 import torch
 
-from lecturelib.grading.rubric.compare import Comparison, Mismatch, overheard
+from lecturelib.grading.rubric.compare import Judgeable, Mismatch, overheard
+from lecturelib.grading.rubric.contest import Score
 from lecturelib.grading.rubric.rubric import GraderTest, Rubric, TestFunction
 from lecturelib.grading.rubric.runner import Recording, answers_of, path_to
 from lecturelib.grading.rubric.submission import Submission
@@ -30,7 +31,7 @@ class Judgement:
 
     answer: int
     path: tuple[Any, ...]
-    comparison: Comparison
+    comparison: Judgeable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +47,7 @@ def record(rubric: Rubric, test: GraderTest, seed: int = SEED) -> Recorded:
     steps: list[Call | Judgement] = []
     submission = _Marking(rubric.solution, steps)
 
-    def listen(got: Any, comparison: Comparison) -> None:
+    def listen(got: Any, comparison: Judgeable) -> None:
         for index in reversed(range(len(submission.replies))):
             path = path_to(got, submission.replies[index].value)
             if path is not None:
@@ -75,13 +76,15 @@ def record(rubric: Rubric, test: GraderTest, seed: int = SEED) -> Recorded:
 def replay(recorded: Recorded) -> TestFunction:
     """The test again, from what was recorded."""
 
-    def test(submission: Submission, rng: torch.Generator) -> None:
+    def test(submission: Submission, rng: torch.Generator) -> Score | None:
         answers: list[Any] = []
+        score = None
         for step in recorded.steps:
             if isinstance(step, Call):
                 answers.append(submission.answer(step))
             else:
-                step.comparison.judge(_follow(answers[step.answer], step.path))
+                score = step.comparison.judge(_follow(answers[step.answer], step.path)) or score
+        return score
 
     return test
 

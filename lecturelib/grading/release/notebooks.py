@@ -8,6 +8,7 @@ What a solution notebook marks, and what a release makes of it:
   the written exercise NAME, becomes an invitation to write one.
 - A markdown cell tagged `exercise:NAME` opens exercise NAME of the rubric. Points, time and difficulty are added under
   its heading, and `check("NAME")` after the last cell before the next heading of an exercise.
+- A code cell tagged `source:MODULE` holds the source of that module, for what a notebook needs where it is graded.
 - The first code cell, tagged `install`, is written anew from the repository's address in `_config.yml`. After the cell
   tagged `parameters` comes one collapsed cell with the packed visible checks.
 - A markdown cell tagged `end-of-exercises` closes the last exercise and is followed by `check()`, for all of them. The
@@ -17,6 +18,8 @@ The output is the same every time: cell ids come from the solution or from the e
 """
 
 import ast
+import importlib
+import inspect
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,6 +104,8 @@ def release(paths: Paths) -> str:
             cells.append(_cell(cell, f"<!-- answer:{answered} -->\n*Write your answer here, in this cell.*"))
         elif "install" in tags:
             cells.append(_cell(cell, install_source(repository_url(paths.root))))
+        elif module := next((tag.partition(":")[2] for tag in tags if tag.startswith("source:")), None):
+            cells.append(_cell(cell, inspect.getsource(importlib.import_module(module)).rstrip()))
         else:
             made = _cell(cell, strip_solutions(cell.source) if cell.cell_type == "code" else cell.source)
             if is_over and cell.cell_type == "code":

@@ -60,6 +60,7 @@ def _exercise(exercise: ExerciseResult, answer: str | None) -> str:
         topics = ", ".join(dict.fromkeys(test.topic for test in hidden if test.topic and not test.passed))
         look = f" Look at: {text(topics)}." if topics else ""
         parts.append(f"<p>Further tests on other inputs: {number(earned)} of {number(points)} points.{look}</p>")
+        parts += [f"<p>Measured: {text(test.message)}.</p>" for test in hidden if test.measured]
         parts += [f'<p class="hint">{text(test.comment)}</p>' for test in hidden if test.comment]
     return "\n".join(parts)
 

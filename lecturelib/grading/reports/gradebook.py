@@ -1,4 +1,4 @@
-"""Grades as tables: `grades.csv` for people, and the files that Canvas and Moodle import.
+"""Grades as tables: `grades.csv` for people, a leaderboard, and the files that Canvas and Moodle import.
 
 A spreadsheet runs a cell that begins with =, +, - or @. A student may choose such a name, so cells that would compute
 are written with a leading apostrophe, which spreadsheets show as plain text. So is what follows a semicolon or a tab,
@@ -41,6 +41,36 @@ def grades_csv(outline: Outline, graded: Sequence[Graded]) -> str:
         earned = number(row.result.earned)
         rows.append([cell(row.student), cell(row.name), *total, *points, earned, *late, *map(cell, said)])
     return _write([["student", "name", "points", "out_of", *outline.exercises, *told], *rows])
+
+
+def leaderboard_csv(graded: Sequence[Graded]) -> str:
+    """Where a metric decides: who reached most, on data that nobody has seen, and of equals who needed least.
+
+    Nobody is on it whose submission broke a limit or reached no mark. "" if no test of this set measures.
+    """
+    found = [
+        (row, test.measured)
+        for row in graded
+        for test in [test for test in row.result.tests if test.measured and not test.visible][:1]
+    ]
+    if not found:
+        return ""
+    found.sort(key=lambda pair: _place(pair[1]))
+    places = [_place(measured) for _, measured in found]
+    names = [name for name, _ in found[0][1]]
+    rows = [
+        [str(1 + places.index(_place(measured))), cell(row.student), cell(row.name)]
+        + [f"{value:.10g}" for _, value in measured]
+        + [number(row.points), "late" if row.late else ""]
+        for row, measured in found
+    ]
+    return _write([["rank", "student", "name", *names, "points", "late"], *rows])
+
+
+def _place(measured: Sequence[tuple[str, float]]) -> tuple[float, ...]:
+    """What to sort by: much of the metric, then little of each cost, the last first."""
+    (_, metric), *costs = measured
+    return -metric, *(value for _, value in reversed(costs))
 
 
 def canvas_csv(outline: Outline, graded: Sequence[Graded], column: str = "") -> str:

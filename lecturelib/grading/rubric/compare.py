@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -65,17 +65,31 @@ class _Near(NamedTuple):
     floor: float | None
 
 
-_LISTENERS: list[Callable[[Any, Comparison], None]] = []
+class Judgeable(Protocol):
+    """Something that an answer can be held to: what it is called, and whether it is right."""
+
+    @property
+    def what(self) -> str | tuple[str, ...]: ...
+    def judge(self, got: Any) -> Any: ...
+
+
+_LISTENERS: list[Callable[[Any, Judgeable], None]] = []
 
 
 @contextlib.contextmanager
-def overheard(listener: Callable[[Any, Comparison], None]) -> Iterator[None]:
-    """Meanwhile every `assert_close` also tells the listener what is compared with what."""
+def overheard(listener: Callable[[Any, Judgeable], None]) -> Iterator[None]:
+    """Meanwhile every `assert_close`, and all that announces itself so, tells the listener what is held to what."""
     _LISTENERS.append(listener)
     try:
         yield
     finally:
         _LISTENERS.remove(listener)
+
+
+def announce(got: Any, held_to: Judgeable) -> None:
+    """Tell whoever listens that an answer is about to be judged."""
+    for listener in _LISTENERS:
+        listener(got, held_to)
 
 
 def assert_close(
@@ -97,8 +111,7 @@ def assert_close(
         floor: numbers at or below it count as minus infinity
     """
     comparison = Comparison(want=want, what=what, rtol=rtol, atol=atol, floor=floor)
-    for listener in _LISTENERS:
-        listener(got, comparison)
+    announce(got, comparison)
     comparison.judge(got)
 
 

@@ -37,8 +37,9 @@ class TestResult:
     `message` says what happened, `hint` what to do about it: the hint of the mistake that gives the same answers,
     else the test's own. `mistake` is that mistake's name, for counting. `replaced` lists the upstream names that were
     the reference's in this test, because the student's own do not pass. `call` is the call whose answer was not right,
-    in a few words, and `topic` what a hidden test is about. `awarded` is what a reviewer decided to give instead, if
-    one did, and `comment` what they wrote.
+    in a few words, and `topic` what a hidden test is about. `share` is the part of the points that a pass is worth, and
+    `measured` what was measured, where a test judges by a metric: the metric first, then costs. `awarded` is what a
+    reviewer decided to give instead, if one did, and `comment` what they wrote.
     """
 
     __test__: ClassVar[bool] = False  # not a pytest class, whatever its name says
@@ -56,6 +57,8 @@ class TestResult:
     picture: Picture | None = None
     call: str = ""
     topic: str = ""
+    share: float = 1.0
+    measured: tuple[tuple[str, float], ...] = ()
     awarded: float | None = None
     comment: str = ""
 
@@ -78,7 +81,7 @@ class TestResult:
     def earned(self) -> float:
         if self.awarded is not None:
             return self.awarded
-        return self.points if self.passed else 0.0
+        return self.points * self.share if self.passed else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -166,7 +169,8 @@ def _test(raw: dict[str, Any]) -> TestResult:
     if raw["outcome"] not in OUTCOMES:
         raise ValueError(f"outcome must be one of {', '.join(OUTCOMES)}, got {raw['outcome']!r}")
     picture = raw["picture"] and _picture(raw["picture"])
-    return TestResult(**{**raw, "replaced": tuple(raw["replaced"]), "picture": picture})
+    measured = tuple((str(name), float(value)) for name, value in raw.get("measured", ()))
+    return TestResult(**{**raw, "replaced": tuple(raw["replaced"]), "picture": picture, "measured": measured})
 
 
 def _picture(raw: dict[str, Any]) -> Picture:

@@ -28,7 +28,7 @@ import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -36,7 +36,10 @@ from lecturelib.grading.rubric.outline import Item, Outline, OutlinedExercise, O
 from lecturelib.grading.rubric.submission import LocalSubmission, Submission
 from lecturelib.grading.sandbox.worker.calls import Reply
 
-TestFunction = Callable[[Submission, torch.Generator], None]
+if TYPE_CHECKING:
+    from lecturelib.grading.rubric.contest import Score
+
+TestFunction = Callable[[Submission, torch.Generator], "Score | None"]  # a score, where a metric decides
 Named = TypeVar("Named", bound=Callable[..., Any])
 
 

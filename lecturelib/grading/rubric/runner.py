@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from lecturelib.grading.rubric.compare import Mismatch, assert_close
+from lecturelib.grading.rubric.contest import Score
 from lecturelib.grading.rubric.results import SAME_AGAIN, Outcome, Picture, TestResult
 from lecturelib.grading.rubric.rubric import GraderTest, Mistake, Rubric
 from lecturelib.grading.rubric.submission import LocalSubmission, MissingName, StudentError, Submission, SubmissionError
@@ -123,6 +124,8 @@ def run_test(
         picture=verdict.picture,
         call=verdict.call[:LONGEST_MESSAGE],
         topic=test.topic,
+        share=verdict.score.share if verdict.score else 1.0,
+        measured=verdict.score.measured if verdict.score else (),
     )
 
 
@@ -133,6 +136,7 @@ class _Verdict:
     picture: Picture | None = None
     call: str = ""
     form: bool = False  # what is wrong is not the numbers: the message says it all
+    score: Score | None = None  # where a metric decides
 
 
 def _attempt(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int) -> _Verdict:
@@ -140,7 +144,7 @@ def _attempt(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int
     try:
         with torch.random.fork_rng(devices=[]):
             seed_torch(generator.initial_seed())  # what a test draws globally is reproducible too
-            test.function(recording, generator)
+            score = test.function(recording, generator)
     except SandboxFailed:
         raise  # says nothing about the answer
     except Mismatch as error:
@@ -165,7 +169,7 @@ def _attempt(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int
         # a stranger's answer makes it raise is a failed test, and never the end of the run.
         message = f"the answer is not of the expected kind ({type(error).__name__}: {error})"
         return _Verdict(outcome="fail", message=message, call=recording.call_text(None), form=True)
-    return _Verdict(outcome="pass")
+    return _Verdict(outcome="pass", message=score.told if score else "", score=score)
 
 
 def _recognise(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int) -> Mistake | None:

@@ -1,9 +1,19 @@
-"""Remembering, copying, recalling and adding."""
+"""Remembering, copying, recalling, adding, and the three rules of chapter 21."""
 
 import pytest
 import torch
 
-from lecturelib.data import adding, copying, recalling, remembering
+from lecturelib.data import (
+    RULES,
+    adding,
+    copying,
+    mixed_rules,
+    neighbouring,
+    pairing,
+    recalling,
+    remembering,
+    walking,
+)
 from lecturelib.data.sets.sequences import IGNORE
 
 
@@ -34,6 +44,7 @@ def test_copying_asks_for_the_symbols_again(reverse):
     [
         lambda seed: remembering(9, gap=5, seed=seed),
         lambda seed: copying(9, length=5, seed=seed),
+        lambda seed: mixed_rules(9, length=6, seed=seed),
         lambda seed: recalling(9, num_pairs=5, num_queries=3, seed=seed),
         lambda seed: adding(9, length=8, seed=seed),
     ],
@@ -49,6 +60,51 @@ def test_sequences_name_a_size_that_makes_no_sense():
         remembering(4, gap=-1)
     with pytest.raises(ValueError, match="length=0 must be at least 1"):
         copying(4, length=0)
+
+
+def test_neighbouring_is_a_table_of_two_symbols():
+    batch = neighbouring(60, length=9, num_symbols=4, seed=2)
+    assert (batch.targets[:, :2] == IGNORE).all()
+    pairs = torch.stack([batch.inputs[:, :-2], batch.inputs[:, 2:], batch.targets[:, 2:]], dim=-1).flatten(0, 1)
+    seen = {}
+    for before, now, target in pairs.tolist():
+        assert seen.setdefault((before, now), target) == target
+    assert len(seen) == 16
+    assert len(set(seen.values())) > 1
+
+
+def test_walking_stops_at_walls_and_follows_its_symbols():
+    batch = walking(40, length=11, fields=3, seed=2)
+    steps = [0, 0, 0, 0, 1, 1, -1, -1]
+    for symbols, fields in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
+        here = 0
+        for symbol, field in zip(symbols, fields, strict=True):
+            here = min(max(here + steps[symbol], 0), 2)
+            assert field == here
+    assert set(batch.targets.flatten().tolist()) == {0, 1, 2}
+    with pytest.raises(ValueError, match="multiple of 4"):
+        walking(1, length=3, num_symbols=6)
+
+
+def test_pairing_asks_where_a_name_comes_again():
+    batch = pairing(30, length=14, num_symbols=5, seed=2)
+    for symbols, targets in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
+        known = {}
+        for name, thing, wanted, after in zip(symbols[::2], symbols[1::2], targets[::2], targets[1::2], strict=True):
+            assert wanted == known.get(name, IGNORE)
+            assert known.setdefault(name, thing - 5) == thing - 5
+            assert after == IGNORE
+    with pytest.raises(ValueError, match="even"):
+        pairing(1, length=7)
+
+
+def test_mixed_rules_come_in_turn_with_alphabets_of_their_own():
+    batch = mixed_rules(7, length=6, seed=3)
+    alone = [make(3, length=6, seed=3) for make in RULES.values()]
+    assert batch.inputs.shape == (7, 6)
+    assert torch.equal(batch.inputs[1::3], alone[1].inputs[:2] + alone[0].vocab_size)
+    assert torch.equal(batch.targets[2::3], alone[2].targets[:2])
+    assert batch.vocab_size == sum(part.vocab_size for part in alone)
 
 
 def test_recalling_asks_for_the_value_that_each_key_had():
