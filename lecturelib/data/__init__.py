@@ -18,12 +18,14 @@ from lecturelib.data.augment.rand_augment import rand_augment
 from lecturelib.data.augment.simple import random_crop, random_erasing, random_flip, repeated_indices
 from lecturelib.data.sets.animals import AnimalScene, draw_animals, render_animals
 from lecturelib.data.sets.dates import date_pairs, dates
+from lecturelib.data.sets.digit_sets import DigitSets, digit_sets
 from lecturelib.data.sets.emoji import Emoji, emoji
 from lecturelib.data.sets.episodes import Episodes, Windows, by_table, play, returns_to_go, together, windows
 from lecturelib.data.sets.graphs import CitationGraph, cora
 from lecturelib.data.sets.greek_english import Verse, greek_english, greek_tags, plain_text, stem, verses
 from lecturelib.data.sets.images import Images, cifar10, digits, fashion_mnist, mnist
 from lecturelib.data.sets.inference import InferencePair, inference, inference_pairs, read_snli, snli
+from lecturelib.data.sets.molecules import Molecules, draw_molecules, shortest_paths
 from lecturelib.data.sets.multi30k import multi30k
 from lecturelib.data.sets.pairs import Pair
 from lecturelib.data.sets.photo_captions import CaptionedPhoto, photo_captions
@@ -99,6 +101,7 @@ __all__ = [
     "CaptionedPhoto",
     "CitationGraph",
     "DataSet",
+    "DigitSets",
     "Emoji",
     "Environment",
     "Episodes",
@@ -106,6 +109,7 @@ __all__ = [
     "ImageBatch",
     "Images",
     "InferencePair",
+    "Molecules",
     "Pair",
     "Question",
     "Review",
@@ -131,8 +135,10 @@ __all__ = [
     "dates",
     "describes",
     "dialogues",
+    "digit_sets",
     "digits",
     "draw_animals",
+    "draw_molecules",
     "draw_scenes",
     "emoji",
     "fashion_mnist",
@@ -181,6 +187,7 @@ __all__ = [
     "shakespeare",
     "shakespeare_works",
     "shape_pairs",
+    "shortest_paths",
     "smollm2",
     "smooth_labels",
     "snli",

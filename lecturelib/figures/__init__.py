@@ -11,6 +11,7 @@ from lecturelib.figures.explorers.episode.explorer import EpisodeExample, Episod
 from lecturelib.figures.explorers.explorer import Explorer
 from lecturelib.figures.explorers.gate.explorer import GateExplorer
 from lecturelib.figures.explorers.gradient.explorer import GradientExplorer
+from lecturelib.figures.explorers.graph.explorer import GraphExample, GraphExplorer
 from lecturelib.figures.explorers.heads.explorer import HeadsExample, HeadsExplorer, PatchingExplorer
 from lecturelib.figures.explorers.lens.explorer import LensExplorer
 from lecturelib.figures.explorers.live import live
@@ -44,6 +45,8 @@ __all__ = [
     "Explorer",
     "GateExplorer",
     "GradientExplorer",
+    "GraphExample",
+    "GraphExplorer",
     "HeadsExample",
     "HeadsExplorer",
     "LensExplorer",

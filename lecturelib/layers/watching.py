@@ -31,9 +31,11 @@ def attention_weights(model: nn.Module) -> Iterator[dict[str, Tensor]]:
 def routings(model: nn.Module) -> Iterator[dict[str, Routing]]:
     """Within the block, gather where each `SwitchFFN` sends its tokens, as `attention_weights` gathers weights::
 
-    with routings(model) as seen:
-        logits = model(tokens)
-    loss = ... + 0.01 * balance_loss(seen.values())
+        with routings(model) as seen:
+            logits = model(tokens)
+        loss = ... + 0.01 * balance_loss(seen.values())
+
+    They are part of the graph if there is one, which is how a balance loss reaches the routers.
     """
     seen: dict[str, Routing] = {}
     with _watched(model, SwitchFFN, seen, "SwitchFFN whose routing"):

@@ -11,6 +11,8 @@ from lecturelib.models.deit import DeiT, hard_distillation_loss, soft_distillati
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.fnet import FNet, FNetConfig, FNetPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.graph_network import GraphAttention, GraphConvolution, GraphNetwork, GraphNetworkConfig
+from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.ibm1 import IBM1, IBM1Config
 from lecturelib.models.labeller import LabellerConfig, SequenceLabeller
@@ -27,6 +29,14 @@ from lecturelib.models.recurrent_classifier import RecurrentClassifier, Recurren
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.resnet import ResNet, ResNetConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.sets import (
+    DeepSets,
+    DeepSetsConfig,
+    InducedSetAttention,
+    SetAttention,
+    SetTransformer,
+    SetTransformerConfig,
+)
 from lecturelib.models.show_attend_tell import (
     HardGlimpse,
     OneVector,
@@ -65,16 +75,25 @@ __all__ = [
     "ConvEncoderConfig",
     "DecisionTransformer",
     "DecisionTransformerConfig",
+    "DeepSets",
+    "DeepSetsConfig",
     "DeiT",
     "ESIMConfig",
     "FNet",
     "FNetConfig",
     "FNetPretraining",
     "GPTConfig",
+    "GraphAttention",
+    "GraphConvolution",
+    "GraphNetwork",
+    "GraphNetworkConfig",
+    "GraphTransformer",
+    "GraphTransformerConfig",
     "HardGlimpse",
     "HierarchicalAttentionConfig",
     "HierarchicalAttentionNetwork",
     "IBM1Config",
+    "InducedSetAttention",
     "Interpolation",
     "KneserNey",
     "LabellerConfig",
@@ -110,6 +129,9 @@ __all__ = [
     "Seq2Seq",
     "Seq2SeqConfig",
     "SequenceLabeller",
+    "SetAttention",
+    "SetTransformer",
+    "SetTransformerConfig",
     "ShowAttendTell",
     "ShowAttendTellConfig",
     "SoftGlimpse",

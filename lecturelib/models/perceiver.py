@@ -69,7 +69,7 @@ class Perceiver(nn.Module):
         """What the latents know in the end: (B, T, input_dim) -> (B, num_latents, D)."""
         if inputs.dim() != 3 or inputs.shape[-1] != self.config.input_dim:
             raise ValueError(f"inputs must be (batch, length, {self.config.input_dim}), got {tuple(inputs.shape)}")
-        x = self.read(self.latents.expand(len(inputs), -1, -1), inputs, mask)  # (B, M, D)
+        x = self.read(self.latents.repeat(len(inputs), 1, 1), inputs, mask)  # (B, M, D)
         for _ in range(self.config.num_blocks):
             for block in self.blocks:
                 x = block(x)

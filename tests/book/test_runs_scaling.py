@@ -25,9 +25,9 @@ def small(program, monkeypatch):
     """A study of two sizes and two budgets, on random text."""
     sizes = ((16, 1), (24, 1))
     monkeypatch.setattr(program, "SIZES", sizes)
-    monkeypatch.setattr(program, "BUDGETS", {1e9: sizes, 1.5e9: sizes[1:]})
-    monkeypatch.setattr(program, "SWEEPS", dict.fromkeys(sizes, 1e9))
-    monkeypatch.setattr(program, "TRIALS", (("seed", (24, 1), 1.5e9),))
+    monkeypatch.setattr(program, "BUDGETS", {2.5e8: sizes, 4e8: sizes[1:]})
+    monkeypatch.setattr(program, "SWEEPS", dict.fromkeys(sizes, 2.5e8))
+    monkeypatch.setattr(program, "TRIALS", (("seed", (24, 1), 4e8),))
     generator = torch.Generator().manual_seed(0)
     windows = torch.randint(7, (300, program.LENGTH + 1), generator=generator).to(torch.uint8)
     return program.Texts(windows[:200], windows[200:250], windows[250:], vocab_size=7)
@@ -126,3 +126,45 @@ def test_grid_is_as_large_as_promised(program):
     assert max(counts) > 100 * min(counts)
     assert program.HELD_OUT[1] > max(program.BUDGETS)
     assert program.HELD_OUT[0] not in program.SIZES
+
+
+@pytest.fixture
+def switch(load_script, root, monkeypatch) -> ModuleType:
+    monkeypatch.syspath_prepend(root / "book" / "runs")
+    return load_script(root / "book" / "runs" / "switch.py")
+
+
+def test_switch_and_dense_cost_the_same_but_for_the_router(switch):
+    tokens = torch.zeros(2, switch.LENGTH, dtype=torch.int64)
+    dense, sparse = (count_flops(switch.build(way, 98).eval(), tokens) for way in ("dense", "switch"))
+    assert dense < sparse < 1.02 * dense
+
+
+@torch.no_grad()
+def test_balance_is_part_of_the_loss_of_one_way_alone(switch):
+    model = switch.build("switch", 7).eval()
+    batch = switch.batch_of(list(torch.randint(7, (3, switch.LENGTH + 1))))
+    plain, balanced = (float(switch.loss_of(way)(model, batch)[0]) for way in ("unbalanced", "switch"))
+    assert balanced - plain >= switch.BALANCE * 2 * 0.99  # two layers, each at least 1
+    assert float(switch.loss_of("dense")(model, batch)[0]) == plain
+
+
+def test_expert_use_counts_every_token_once(switch):
+    windows = torch.randint(7, (5, switch.LENGTH + 1))
+    use = switch.expert_use(switch.build("switch", 7).eval(), windows, 7)
+    assert list(use) == ["blocks.1.feed_forward", "blocks.3.feed_forward"]
+    kinds = torch.bincount(windows[:, :-1].flatten(), minlength=7)
+    for layer in use.values():
+        assert torch.tensor(layer["counts"]).sum(dim=1).equal(kinds)
+        assert sum(layer["shares"]) == pytest.approx(1)
+        assert 0 <= layer["dropped"] < 1
+
+
+def test_parallel_run_times_steps_that_do_the_same_work(load_script, root, monkeypatch):
+    program = load_script(root / "book" / "runs" / "parallel.py")
+    monkeypatch.setattr(program, "CONFIG", replace(program.CONFIG, d_model=16, num_heads=2, num_layers=1))
+    row = program.measured("one process", 3)
+    assert row["tokens_per_step"] == 2 * program.BATCH * program.CONFIG.max_len
+    assert row["seconds"] == min(row["all_seconds"][1:])
+    again = program.measured("one process", 3)
+    assert again["losses"] == row["losses"]

@@ -6,6 +6,12 @@ from lecturelib.figures.diagrams.choosing import choosing_diagram
 from lecturelib.figures.diagrams.decisions import decision_diagram, rooms_diagram, step_tokens_diagram
 from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.gates import gru_diagram, lstm_diagram
+from lecturelib.figures.diagrams.graphs import (
+    graph_network_diagram,
+    graph_transformer_diagram,
+    masks_diagram,
+    sets_diagram,
+)
 from lecturelib.figures.diagrams.language_models import gpt_bert_diagram, gpt_llama_diagram
 from lecturelib.figures.diagrams.pooling import esim_diagram, hierarchical_diagram, pooling_diagram, span_diagram
 from lecturelib.figures.diagrams.recurrent import bidirectional_diagram, bptt_diagram, rnn_diagram
@@ -50,15 +56,19 @@ __all__ = [
     "gpt_bert_diagram",
     "gpt_diagram",
     "gpt_llama_diagram",
+    "graph_network_diagram",
+    "graph_transformer_diagram",
     "gru_diagram",
     "heads_diagram",
     "hierarchical_diagram",
     "lstm_diagram",
+    "masks_diagram",
     "parallel_diagram",
     "pooling_diagram",
     "positions_diagram",
     "rnn_diagram",
     "rooms_diagram",
+    "sets_diagram",
     "span_diagram",
     "step_tokens_diagram",
     "swin_diagram",

@@ -55,12 +55,19 @@ class Shapes:
         letters: the size of each letter; of two letters with one size the first is written
         outputs: shapes by the path of the module
         sized: whether the legend says how large the model's own letters are
+        meanings: what letters stand for that whoever runs this model chooses, where that is not what `MEANINGS` says
     """
 
     def __init__(
-        self, letters: dict[str, int], outputs: dict[str, list[Shape]] | None = None, *, sized: bool = False
+        self,
+        letters: dict[str, int],
+        outputs: dict[str, list[Shape]] | None = None,
+        *,
+        sized: bool = False,
+        meanings: dict[str, str] | None = None,
     ) -> None:
         self.letters, self.outputs, self.sized = letters, outputs or {}, sized
+        self.meanings, self.chosen = MEANINGS | (meanings or {}), {*RUN, *(meanings or {})}
         self.claims: list[tuple[str, str]] = []  # each path or tensor that was asked for, and what was answered
 
     def write(self, shape: Iterable[int]) -> str:
@@ -83,9 +90,9 @@ class Shapes:
     def legend(self, used: Iterable[str]) -> list[str]:
         """What the used letters mean, and how large they are in this model."""
         texts = []
-        for letter in (letter for letter in MEANINGS if letter in set(used) and letter in self.letters):
-            size = f" = {self.letters[letter]:,}" if self.sized and letter not in RUN else ""
-            texts.append(f"{letter}{size} {MEANINGS[letter]}")
+        for letter in (letter for letter in self.meanings if letter in set(used) and letter in self.letters):
+            size = f" = {self.letters[letter]:,}" if self.sized and letter not in self.chosen else ""
+            texts.append(f"{letter}{size} {self.meanings[letter]}")
         return texts
 
     def of(self, what: str, tensor: Tensor) -> str:
@@ -122,8 +129,14 @@ def watched(model: nn.Module) -> Iterator[dict[str, list[Shape]]]:
             hook.remove()
 
 
-def measure(model: nn.Module, *inputs: Tensor | None, letters: dict[str, int], sized: bool = False) -> Shapes:
+def measure(
+    model: nn.Module,
+    *inputs: Tensor | None,
+    letters: dict[str, int],
+    sized: bool = False,
+    meanings: dict[str, str] | None = None,
+) -> Shapes:
     """Run a model once on these inputs."""
     with watched(model) as outputs:
         model(*inputs)
-    return Shapes(letters, outputs, sized=sized)
+    return Shapes(letters, outputs, sized=sized, meanings=meanings)

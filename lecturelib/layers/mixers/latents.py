@@ -92,7 +92,7 @@ class LatentMixing(nn.Module):
         if is_causal:
             raise ValueError("LatentMixing lets every token see later ones; it cannot be causal")
         real_keys("LatentMixing", mask, *x.shape[:2])
-        latents = self.read(self.latents.expand(len(x), -1, -1), x, mask)  # (B, M, D)
+        latents = self.read(self.latents.repeat(len(x), 1, 1), x, mask)  # (B, M, D)
         for block in self.blocks:
             latents = block(latents)
         return self.answer(x, self.norm(latents))  # (B, T, D)

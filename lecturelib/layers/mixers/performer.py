@@ -1,6 +1,7 @@
 """Performer: positive random features turn the softmax into a product, and a product can be bracketed otherwise."""
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -24,18 +25,23 @@ def orthogonal_features(num_features: int, width: int) -> Tensor:
     return torch.cat(blocks)[:num_features] * torch.randn(num_features, width).norm(dim=1, keepdim=True)
 
 
-def random_features(x: Tensor, features: Tensor) -> Tensor:
-    """Logarithms of the positive features of x: their exponentials' products average to exp(x · y).
+def random_features(x: Tensor, features: Tensor, less: Callable[[Tensor], Tensor | float] = lambda _: 0.0) -> Tensor:
+    """Positive features of x: products of two vectors' features average to exp(x · y).
 
     exp(x · y) is the mean over Gaussian w of exp(w · x - |x|² / 2) · exp(w · y - |y|² / 2).
 
     Paper: Choromanski et al. 2021 [choromanski2021rethinking], Lemma 1.
-    Differs: the logarithm, so that the caller can subtract what would overflow; the factor 1 / m is left out, for it
-    cancels where features are normalised.
+    Differs: the factor 1 / sqrt(m) is left out, for it cancels where attention is normalised.
 
-    Shapes: x (..., D), features (m, D) -> (..., m)
+    Args:
+        x: (..., D)
+        features: w, (m, D)
+        less: what to take off the exponents against overflow, from w · x (..., m); nothing when left out
+
+    Shapes: -> (..., m)
     """
-    return x @ features.T.to(x.dtype) - x.square().sum(dim=-1, keepdim=True) / 2
+    products = x @ features.T  # (..., m)
+    return (products - (x.square().sum(dim=-1, keepdim=True) / 2 + less(products.detach()))).exp()
 
 
 def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -43,8 +49,13 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
     Shapes: q, k (..., T, m), v (..., T, Dv) -> (..., T, Dv)
     """
-    memory = k.transpose(-2, -1) @ v  # (..., m, Dv)
-    return q @ memory / (q @ k.sum(dim=-2).unsqueeze(-1))
+    mixed = q @ (k.transpose(-2, -1) @ _with_ones(v))  # (..., T, Dv + 1)
+    return mixed[..., :-1] / mixed[..., -1:]
+
+
+def _with_ones(v: Tensor) -> Tensor:
+    """The values and a column of ones, which adds the weights up: (..., T, Dv + 1)."""
+    return torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
 
 
 def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, *, block: int = 128) -> Tensor:
@@ -53,8 +64,7 @@ def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, *, block: int = 128
     Shapes: q, k (..., T, m), v (..., T, Dv) -> (..., T, Dv)
     """
     length = v.shape[-2]
-    v = torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)  # a column of ones adds the weights up
-    q, k, v = (in_blocks(x, min(block, max(length, 1))) for x in (q, k, v))  # (..., blocks, block, width)
+    q, k, v = (in_blocks(x, min(block, max(length, 1))) for x in (q, k, _with_ones(v)))  # (..., blocks, block, width)
     memory = (k.transpose(-2, -1) @ v).cumsum(dim=-3)  # (..., blocks, m, Dv + 1)
     before = torch.cat((torch.zeros_like(memory[..., :1, :, :]), memory[..., :-1, :, :]), dim=-3)
     mixed = q @ before + (q @ k.transpose(-2, -1)).tril() @ v
@@ -97,20 +107,21 @@ class Performer(SelfMixer):
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, real: Tensor | None, *, is_causal: bool) -> Tensor:
         """Features of queries and keys, then two products in the cheap order."""
-        root = self.head_dim**-0.25  # 1 / sqrt(Dh) of the scores, half of it on each side
         device = "cpu" if q.is_meta else q.device.type  # autocast knows no meta
         with torch.autocast(device, enabled=False):  # exponents in half precision would be no exponents
-            q, k = precise(q) * root, precise(k) * root
-            q_size, k_size = (x.detach().square().sum(dim=-1, keepdim=True) / 2 for x in (q, k))  # (B, H, T, 1)
-            q, k = (random_features(x, precise(self.features)) for x in (q, k))  # (B, H, T, m)
-            if real is not None:
-                k = k.masked_fill(~real[:, None, :, None], -math.inf)
+            root = self.head_dim**-0.25  # 1 / sqrt(Dh) of the scores, half of it on each side
+            q, k, features = precise(q) * root, precise(k) * root, precise(self.features)
+            absent = None if real is None else ~real[:, None, :, None]  # (B, 1, T, 1)
+
+            def largest(products: Tensor) -> Tensor:
+                return (products if absent is None else products.masked_fill(absent, -1e30)).amax(
+                    (-2, -1), keepdim=True
+                )
+
+            q = random_features(q, features, lambda products: products.amax(dim=-1, keepdim=True))  # (B, H, T, m)
             if is_causal:  # a key's exponent is at most |w|² / 2; half of that, taken off, keeps all within a float
-                most, eps = precise(self.features).square().sum(dim=-1).max() / 4, 0.0
+                k = random_features(k, features, lambda _: features.square().sum(dim=-1).max() / 4)
             else:
-                most, eps = (k.detach() + k_size).amax(dim=(-2, -1), keepdim=True).clamp(min=-1e30), self.eps
-            q = (q - (q.detach() + q_size).amax(dim=-1, keepdim=True)).exp() + eps
-            k = (k - most).exp() + eps
-            if real is not None:
-                k = k.masked_fill(~real[:, None, :, None], 0.0)
+                q, k = q + self.eps, random_features(k, features, largest) + self.eps
+            k = k if absent is None else k.masked_fill(absent, 0.0)
             return (causal_linear_attention if is_causal else linear_attention)(q, k, precise(v)).to(v.dtype)

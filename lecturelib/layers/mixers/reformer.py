@@ -61,7 +61,8 @@ class Reformer(SelfMixer):
     def buckets(self, vectors: Tensor) -> Tensor:
         """The hash of every vector in every round: (B, H, T, Dh) -> (B, H, num_hashes, T)."""
         turned = torch.einsum("bhtd,hdrn->bhrtn", vectors.detach(), self.rotations.to(vectors.dtype))
-        return torch.cat((turned, -turned), dim=-1).argmax(dim=-1)
+        (most, first), (least, last) = turned.max(dim=-1), turned.min(dim=-1)
+        return torch.where(most >= -least, first, last + turned.shape[-1])  # the argmax of turned and -turned
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, real: Tensor | None, *, is_causal: bool) -> Tensor:
         """Hash, sort, attend in chunks, sort back, and average the rounds."""
@@ -80,14 +81,17 @@ class Reformer(SelfMixer):
         taken = (places + rows).flatten()  # rows of q and v with batch and heads flattened
 
         def sort(x: Tensor) -> Tensor:
-            x = x.flatten(0, 2)[taken]  # (B · H · rounds · T, width)
+            x = x.flatten(0, 2).index_select(0, taken)  # (B · H · rounds · T, width)
             return x.view(batch, heads, self.num_hashes * total // self.chunk, self.chunk, x.shape[-1])
 
         q, v = sort(q), sort(v)
         mixed, log_sum = self._in_chunks(q, v, places, real, is_causal)
-        back = places.argsort(dim=-1)  # (B, H, rounds, T)
+        order = torch.arange(total, device=q.device).expand_as(places)
+        back = torch.empty_like(places).scatter(-1, places, order)  # (B, H, rounds, T), the inverse
         back = back + torch.arange(batch * heads * self.num_hashes, device=q.device).view(*back.shape[:3], 1) * total
-        mixed = mixed.flatten(0, 3)[back.flatten()].view(*back.shape, mixed.shape[-1])  # (B, H, rounds, T, Dh)
+        mixed = (
+            mixed.flatten(0, 3).index_select(0, back.flatten()).view(*back.shape, mixed.shape[-1])
+        )  # (B, H, rounds, T, Dh)
         shares = log_sum.flatten()[back].softmax(dim=2)  # (B, H, rounds, T)
         return (mixed * shares[..., None].to(mixed.dtype)).sum(dim=2)[:, :, :length]
 
@@ -101,7 +105,7 @@ class Reformer(SelfMixer):
 
         k = q * (q.square().mean(dim=-1, keepdim=True) + 1e-6).rsqrt() / math.sqrt(q.shape[-1])  # length 1
         scores = precise(q @ with_previous(k).transpose(-2, -1))  # (B, H, chunks, chunk, 2 · chunk)
-        asking = places.flatten(2).unflatten(2, (-1, self.chunk))  # (B, H, chunks, chunk)
+        asking = places.int().flatten(2).unflatten(2, (-1, self.chunk))  # (B, H, chunks, chunk)
         asked = with_previous(asking)[..., None, :]
         asking = asking[..., None]
         if is_causal:

@@ -54,7 +54,7 @@ class SharedWorkspace(nn.Module):
         if is_causal:
             raise ValueError("SharedWorkspace lets every token see later ones; it cannot be causal")
         real = real_keys("SharedWorkspace", mask, *x.shape[:2])
-        slots = self.slots.expand(len(x), -1, -1)  # (B, M, D)
+        slots = self.slots.repeat(len(x), 1, 1)  # (B, M, D)
         written = self.write(slots, x, mask=self.winners(x, real))
         keep, take = self.gates(torch.cat((slots, written), dim=-1)).sigmoid().chunk(2, dim=-1)  # (B, M, D) each
         slots = keep * slots + take * written.tanh()
@@ -62,7 +62,7 @@ class SharedWorkspace(nn.Module):
 
     def winners(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """Which tokens write into which slot: boolean (B, H, M, T), `num_writers` True in each row, fewer if T is."""
-        scores = self.write.scores(self.slots.expand(len(x), -1, -1), x)  # (B, H, M, T)
+        scores = self.write.scores(self.slots.repeat(len(x), 1, 1), x)  # (B, H, M, T)
         if real is not None:
             scores = scores.masked_fill(~real[:, None, None], float("-inf"))
         best = scores.topk(min(self.num_writers, x.shape[1]), dim=-1).indices  # (B, H, M, writers)

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+import torch
 
 from lecturelib.data import DATA_SETS, load
 
@@ -49,4 +50,7 @@ def test_real_cora_is_whole():
     graph = load("cora")
     assert graph.features.shape == (2708, 1433)
     assert graph.edges.shape == (2, 5429)
-    assert len(graph.classes) == 7
+    assert graph.neighbours.shape == (2, 2 * 5278)
+    assert graph.labels[graph.nodes.train].bincount().tolist() == [20] * 7
+    assert (len(graph.nodes.validation), len(graph.nodes.test)) == (500, 1000)
+    assert len(torch.cat([graph.nodes.train, graph.nodes.validation, graph.nodes.test]).unique()) == 1640

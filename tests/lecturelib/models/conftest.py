@@ -39,6 +39,7 @@ from lecturelib.models.deit import DeiT
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.fnet import FNetConfig, FNetPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.labeller import LabellerConfig, SequenceLabeller
 from lecturelib.models.levit import LeViTAttention, LeViTBlock
@@ -53,6 +54,7 @@ from lecturelib.models.recurrent_classifier import RecurrentClassifier, Recurren
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.resnet import ResNet, ResNetConfig
 from lecturelib.models.seq2seq import Seq2Seq, Seq2SeqConfig
+from lecturelib.models.sets import DeepSets, DeepSetsConfig, SetTransformer, SetTransformerConfig
 from lecturelib.models.show_attend_tell import OneVector, ShowAttendTell, ShowAttendTellConfig
 from lecturelib.models.span_reader import SpanReader, SpanReaderConfig
 from lecturelib.models.swin import Swin, SwinConfig
@@ -144,6 +146,37 @@ def decoder_only(name: str, build: Callable[[], nn.Module], *, causal: str = "em
         causal=causal,
         decode=decode,
         prompted=True,
+    )
+
+
+def of_a_set(name: str, build: Callable[[], nn.Module]) -> Case:
+    """A model `forward(x, lengths) -> logits (B, V)` of sets of vectors of width 5."""
+
+    def pad(inputs: Inputs) -> Inputs:
+        x, lengths = inputs
+        longer = F.pad(x, (0, 0, 0, 2))
+        return longer.masked_fill((torch.arange(T + 2) >= lengths[:, None])[:, :, None], 7.0), lengths
+
+    return Case(
+        name=name,
+        build=build,
+        inputs=lambda generator: (torch.randn(B, T, 5, generator=generator), torch.tensor([T, 2, T - 1])),
+        wrong=lambda inputs: (inputs[0][0], inputs[1]),
+        wrong_match=rf"x must be \(batch, elements, 5\), got \({T}, 5\)",
+        targets=lambda inputs, generator: ids(VOCAB, B)(generator),
+        pad=pad,
+    )
+
+
+def of_graphs(name: str, build: Callable[[], nn.Module]) -> Case:
+    """A model `forward(x, distances) -> logits (B, T, V)` of graphs whose nodes have vectors of width 5."""
+    return Case(
+        name=name,
+        build=build,
+        inputs=lambda generator: (torch.randn(B, T, 5, generator=generator), ids(4, B, T, T)(generator)),
+        wrong=lambda inputs: (inputs[0], inputs[1][:, 1:]),
+        wrong_match=rf"distances must be \({B}, {T}, {T}\) integers, got torch.int64 \({B}, {T - 1}, {T}\)",
+        targets=lambda inputs, generator: ids(VOCAB, B, T)(generator),
     )
 
 
@@ -414,6 +447,19 @@ CASES = [
         wrong_match=rf"\(\.\.\., 5\), got \({B}, 4\)",
         targets=lambda inputs, generator: ids(VOCAB, B)(generator),
         inductor=True,
+    ),
+    of_a_set("deep-sets", lambda: DeepSets(DeepSetsConfig(input_dim=5, output_dim=VOCAB))),
+    of_a_set(
+        "set-transformer", lambda: SetTransformer(SetTransformerConfig(input_dim=5, output_dim=VOCAB, num_points=4))
+    ),
+    *(
+        of_graphs(
+            name,
+            lambda reach=reach: GraphTransformer(
+                GraphTransformerConfig(input_dim=5, output_dim=VOCAB, d_model=16, max_distance=2, reach=reach)
+            ),
+        )
+        for name, reach in (("graph-transformer", None), ("graph-transformer-on-edges", 2))
     ),
     labelling("recurrent-classifier", lambda: RecurrentClassifier(labels("gru"))),
     labelling("recurrent-tagger", lambda: RecurrentTagger(labels("mut1")), T),
