@@ -88,6 +88,7 @@ class Texts:
     validation: Tensor
     test: Tensor
     vocab_size: int
+    alphabet: str = ""  # the character of each token
 
 
 def cut(text: str, tokenizer: CharTokenizer) -> Tensor:
@@ -108,7 +109,8 @@ def read_texts() -> Texts:
     for name in ("validation", "test"):  # reviews are sorted by their verdicts, so a part is taken by lot
         order = torch.randperm(len(windows[name]), generator=torch.Generator().manual_seed(0))
         windows[name] = windows[name][order[:JUDGED]]
-    return Texts(**windows, vocab_size=tokenizer.vocab_size)
+    alphabet = tokenizer.decode(range(tokenizer.vocab_size))
+    return Texts(**windows, vocab_size=tokenizer.vocab_size, alphabet=alphabet)
 
 
 def batch_of(rows: list[Tensor]) -> LanguageBatch:

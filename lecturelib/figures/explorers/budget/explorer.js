@@ -1,4 +1,4 @@
-const WIDTH = 560, HEIGHT = 300, LEFT = 56, RIGHT = 14, TOP = 12, BOTTOM = 42;
+const WIDTH = 560, HEIGHT = 300, LEFT = 56, RIGHT = 14, TOP = 12, BOTTOM = 50;
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const DASHES = ["", "9 4", "2 4", "12 3 2 3"];
 const WHAT = ["parameters", "tokens", "loss"];
@@ -50,7 +50,7 @@ function redraw() {
       kit.svg("text", { x: LEFT - 6, y: at + 4, "text-anchor": "end" }, log ? raised(tick) : String(tick)));
   }
   for (let power = Math.ceil(first / 4) * 4; power <= last; power += 4) {
-    plot.append(kit.svg("text", { x: x(power), y: HEIGHT - BOTTOM + 18, "text-anchor": "middle" }, raised(power)));
+    plot.append(kit.svg("text", { x: x(power), y: HEIGHT - BOTTOM + 20, "text-anchor": "middle" }, raised(power)));
   }
   plot.append(kit.svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 5, "text-anchor": "middle" }, "operations of the whole training"));
   mark = kit.svg("line", { class: "mark", y1: TOP, y2: HEIGHT - BOTTOM });

@@ -31,10 +31,11 @@ function build() {
     }));
   });
   const place = kit.element("div", { class: "bars-place" });
-  stage.replaceChildren(asking.node, walk.node, kit.element("div", { class: "row" },
-    kit.element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "likeliest next token by layer and token" },
-      kit.element("table", { class: "lens" }, kit.element("thead", {}, head), kit.element("tbody", {}, ...rows))), place));
+  const scroll = kit.element("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "likeliest next token by layer and token" },
+    kit.element("table", { class: "lens" }, kit.element("thead", {}, head), kit.element("tbody", {}, ...rows)));
+  stage.replaceChildren(asking.node, walk.node, kit.element("div", { class: "row" }, scroll, place));
   stage.place = place;
+  stage.scroll = scroll;
   draw();
 }
 
@@ -43,6 +44,8 @@ function draw() {
     const i = Math.floor(index / now.tokens.length), j = index % now.tokens.length;
     square.classList.toggle("chosen", i === layer && j === token);
   });
+  const chosen = squares[layer * now.tokens.length + token];
+  stage.scroll.scrollTop = chosen.offsetTop - stage.scroll.clientHeight / 2;
   const best = now.best[layer][token];
   const values = best.map(function (_, k) { return probabilities.at(layer, token, k); });
   const names = best.map(function (word) { return shown(data.words[word]); });
