@@ -20,15 +20,15 @@ from lecturelib.models import Llama, LlamaConfig, load
 from lecturelib.models.llama import SMOLLM2_135M
 
 MEMORY = """
-import resource, sys, torch
+import sys, torch
 from lecturelib.evaluation import generate
 from lecturelib.recipes.pretrained import load_pretrained
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def kilobytes(name):
+    return next(line.split()[1] for line in open("/proc/self/status") if line.startswith(name))
+before = kilobytes("VmRSS")
 model, tokenizer = load_pretrained("smollm2", bits=int(sys.argv[1]) if int(sys.argv[1]) < 32 else None)
 text = generate(model, torch.tensor([tokenizer.encode("The capital of France is")]), max_new_tokens=8)
-now = next(line.split()[1] for line in open("/proc/self/status") if line.startswith("VmRSS"))
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(before, now, peak, repr(tokenizer.decode(text[0].tolist())))
+print(before, kilobytes("VmRSS"), kilobytes("VmHWM"), repr(tokenizer.decode(text[0].tolist())))
 """
 SMALL = replace(SMOLLM2_135M, vocab_size=1024, d_model=144, d_ff=384)  # as deep, and 4 times as narrow
 
@@ -71,6 +71,7 @@ def memory() -> str:
         *kilobytes, text = child.stdout.strip().split(" ", 3)
         found[bits] = dict(zip(("before", "after", "at_most"), (int(size) / 1e3 for size in kilobytes), strict=True))
         lines.append(f"| {bits} bits | " + " | ".join(f"{size:.0f}" for size in found[bits].values()) + f" | {text} |")
+    RESULTS.mkdir(exist_ok=True)
     (RESULTS / "llama_memory.json").write_text(json.dumps(found, indent=2) + "\n")
     return "\n".join(lines)
 
