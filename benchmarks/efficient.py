@@ -21,7 +21,7 @@ MIXTURES, FEATURES, CHUNK, HASHES = 256, 266, 64, 8  # the peers' own defaults; 
 
 
 def pairs(length: int) -> dict[str, dict[str, nn.Module]]:
-    """The same layer twice, ours and the peer's: widths, heads, projections without bias but the last, and sizes."""
+    """The same layer twice, ours and the peer's, of equal sizes; only which projections have a bias differs."""
     buckets = length // CHUNK
     return {
         "Performer": {

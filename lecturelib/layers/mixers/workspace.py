@@ -15,8 +15,10 @@ class SharedWorkspace(nn.Module):
     A gate decides how much of the slot's old content stays. Then every token reads the slots: 2 · T · M scores.
 
     Paper: Goyal et al. 2022 [goyal2022coordination], Section 2.1.
-    Differs: the slots start from learned vectors in every layer; the paper also hands them on from layer to layer. The
-    gates are one input and one forget gate for each feature of a slot, computed from what is written and from the slot.
+    Differs: the slots start from learned vectors in every layer; the authors' code starts them as rows of the identity
+    and hands them on from layer to layer. Losing scores are left out before the softmax; there, after it and without
+    dividing again. Both gates, input and forget, are computed from the slot and what is written to it; there from the
+    slot and a mean over all tokens, the forget gate with a bias of 1. No feed-forward net follows for the slots.
 
     Args:
         d_model: width of tokens and slots
