@@ -10,8 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from lecturelib.data import by_table, play
-from lecturelib.models import DecisionTransformer, DecisionTransformerConfig
+from lecturelib.models import DecisionTransformer, DecisionTransformerConfig, best_actions, solve
 from lecturelib.training import shipped_run
 
 
@@ -45,8 +44,8 @@ def test_what_the_tables_earn_comes_out_again(program):
     world, episodes = program.DATA["mixed"][0](), program.DATA["mixed"][1](0)
     assert row["episodes"]["mean"] == pytest.approx(episodes.returns.mean(), abs=1e-4)
     for name, table in program.tables(world, episodes).items():
-        earned = play(world, by_table(table), 1000, seed=2000).returns.mean()
-        assert row["others"][name] == pytest.approx(earned, abs=1e-4)
+        assert row["others"][name] == program.earned(world, table, seed=0)
+        assert row["others_likeliest"][name] == program.earned(world, best_actions(table), seed=0)
 
 
 def test_shipped_weights_still_earn_what_the_run_says(program):
@@ -68,6 +67,28 @@ def test_no_trip_goes_from_the_start_to_the_door(program):
     assert (episodes.seen[~from_start, 0] % 2 == 1).all()  # the others hold the key
     assert episodes.returns[~from_start].mean() > 0.5
     assert (episodes.seen[from_start] % 2 == 1).any(axis=1).mean() > 0.9  # and most of these fetch it
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_strolls_are_half_of_what_begins_at_the_start_and_earn_nothing_either(program, seed):
+    world, episodes = program.key_to_door(), program.strolls(seed)
+    start = int(world.starts.argmax())
+    from_start = episodes.seen[:, 0] == start
+    assert (len(episodes), from_start.sum()) == (400, 200)
+    assert not episodes.returns[from_start].any()
+    assert (episodes.seen[from_start] % 2 == 1).any(axis=1).mean() == pytest.approx(0.5, abs=0.05)
+    there = episodes.actions[(episodes.seen == start) & episodes.real]
+    assert np.bincount(there, minlength=4).argmax() == 1  # down, where the edge is
+    assert solve(world)[start].argmax() != 1
+
+
+def test_lake_is_walked_in_haste(program):
+    """The favourite step of every state is the best on firm ice, and few of the walks arrive."""
+    episodes = program.lake(2)
+    firm = solve(program.frozen_lake(is_slippery=False)).argmax(axis=1)
+    taken = episodes.actions[episodes.real] == firm[episodes.seen[episodes.real]]
+    assert taken.mean() == pytest.approx(0.7, abs=0.02)
+    assert 0 < episodes.returns.mean() < 0.1
 
 
 def test_walks_take_the_door_of_the_key_in_three_of_four_episodes(program):
