@@ -2,9 +2,11 @@
 
     python book/runs/decisions.py --run decisions
 
-The runs are `decisions` (key to door from mixed policies, from trips to be stitched together, and FrozenLake; ten
-seeds) and `decisions_memory` (two doors, by context length; ten seeds). Each goes to `lecturelib/runs/NAME`, a row for
-each case. Both together take some ten minutes on one core. The weights of the first seeds are kept.
+The runs are `decisions` (key to door from mixed policies, from trips to be stitched together, from trips among
+strolls, and FrozenLake; ten seeds) and `decisions_memory` (two doors, by context length; ten seeds). Each goes to
+`lecturelib/runs/NAME`, a row for each case. Every policy is judged twice: with its actions drawn by their
+probabilities, and with the likeliest action always. Both together take some ten minutes on one core. The weights of
+the first seeds are kept.
 """
 
 import argparse
@@ -45,15 +47,20 @@ from lecturelib.training import Linear, action_loss, save_run, seed_everything
 from lecturelib.training.runs import RUNS
 
 SEEDS, CONTEXT, BATCH, STEPS, RATE, JUDGED = range(10), 4, 64, 350, 5e-3, 50
-ASKED = {"mixed": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.685, 0.8), "trips": (0.0, 0.5, 0.685, 0.9), "lake": (0.0, 1.0)}
-BEST = {"mixed": 0.685, "trips": 0.685, "lake": 1.0}
-SHARES = (0.1, 0.25)
+ASKED = {
+    "mixed": (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.685, 0.8),
+    "trips": (0.0, 0.5, 0.685, 0.9),
+    "strolls": (0.0, 0.5, 0.685, 0.9),
+    "lake": (0.0, 1.0),
+}
+BEST = {"mixed": 0.685, "trips": 0.685, "strolls": 0.685, "lake": 1.0}
+SHARES = (0.02, 0.1, 0.2)
 NOISES = (0.3, 0.6, 0.8, 1.0)
 CORRIDOR, MEMORY_CONTEXTS, MEMORY_STEPS, MEMORY_RATE = 3, (1, 3, 4, 6), 500, 3e-3
 
 
-def frozen_lake() -> World:
-    return from_gymnasium(gymnasium.make("FrozenLake-v1"))
+def frozen_lake(*, is_slippery: bool = True) -> World:
+    return from_gymnasium(gymnasium.make("FrozenLake-v1", is_slippery=is_slippery))
 
 
 def mixed(seed: int, count: int = 100) -> Episodes:
@@ -87,14 +94,19 @@ def trips(seed: int, count: int = 200) -> Episodes:
     )
 
 
-def lake(seed: int, count: int = 250) -> Episodes:
-    """Episodes on the frozen lake of four policies, from one that mostly knows the way to one that does anything."""
-    world = frozen_lake()
-    best = solve(world)
-    noises = (0.2, 0.5, 0.8, 1.0)
-    return together(
-        *(play(world, by_table(noisy(best, noise)), count, seed=10 * seed + n) for n, noise in enumerate(noises))
-    )
+def strolls(seed: int, count: int = 100) -> Episodes:
+    """The trips, half of those from the start replaced: they mostly walk down, and never pass the gap either."""
+    world = key_to_door()
+    walk = noisy(np.eye(world.num_actions)[np.full(world.num_seen, 1)], 0.3)
+    halves = trips(seed).take(np.arange(count, 4 * count))
+    every = together(halves, play(world, by_table(walk), count, seed=10 * seed + 2))
+    return every.take(np.random.default_rng(seed).permutation(len(every)))
+
+
+def lake(seed: int, count: int = 1500) -> Episodes:
+    """Episodes on the frozen lake of one who walks as if the ice were not slippery, with 40 % random steps."""
+    hasty = noisy(solve(frozen_lake(is_slippery=False)), 0.4)
+    return play(frozen_lake(), by_table(hasty), count, seed=seed)
 
 
 def walks(seed: int, count: int = 200) -> Episodes:
@@ -115,6 +127,7 @@ def walks(seed: int, count: int = 200) -> Episodes:
 DATA: dict[str, tuple[Callable[[], World], Callable[[int], Episodes]]] = {
     "mixed": (key_to_door, mixed),
     "trips": (key_to_door, trips),
+    "strolls": (key_to_door, strolls),
     "lake": (frozen_lake, lake),
 }
 
@@ -156,11 +169,13 @@ def learned(
     return model.eval()
 
 
-def achieved(model: nn.Module, world: World, asked: tuple[float, ...], *, context: int, seed: int) -> list[float]:
+def achieved(
+    model: nn.Module, world: World, asked: tuple[float, ...], *, context: int, seed: int, greedy: bool = False
+) -> list[float]:
     """The mean return of as many episodes for each return that is asked for."""
     wanted = np.repeat(asked, JUDGED)
-    got = pursue(model, world, wanted, context=context, seed=1000 + seed).returns.reshape(len(asked), JUDGED)
-    return [round(float(mean), 4) for mean in got.mean(axis=1)]
+    got = pursue(model, world, wanted, context=context, seed=1000 + seed, greedy=greedy).returns
+    return [round(float(mean), 4) for mean in got.reshape(len(asked), JUDGED).mean(axis=1)]
 
 
 def tables(world: World, episodes: Episodes) -> dict[str, np.ndarray]:
@@ -173,20 +188,26 @@ def tables(world: World, episodes: Episodes) -> dict[str, np.ndarray]:
     }
 
 
+def earned(world: World, table: np.ndarray, *, seed: int) -> float:
+    return round(float(play(world, by_table(table), 1000, seed=2000 + seed).returns.mean()), 4)
+
+
 def row_of(name: str, seed: int, *, steps: int = STEPS) -> tuple[dict[str, Any], DecisionTransformer]:
     """All that is learned from one set of episodes, and what it earns."""
     world, episodes = DATA[name][0](), DATA[name][1](seed)
     model = learned(world, episodes, context=CONTEXT, steps=steps, seed=seed, rate=RATE)
-    others = {
-        policy: round(float(play(world, by_table(table), 1000, seed=2000 + seed).returns.mean()), 4)
-        for policy, table in tables(world, episodes).items()
-    }
+    learners = tables(world, episodes)
+    judged = {"asked": ASKED[name], "context": CONTEXT, "seed": seed}
     row = {
         "data": name,
         "seed": seed,
         "asked": list(ASKED[name]),
-        "achieved": achieved(model, world, ASKED[name], context=CONTEXT, seed=seed),
-        "others": others,
+        "achieved": achieved(model, world, **judged),
+        "likeliest": achieved(model, world, **judged, greedy=True),
+        "others": {policy: earned(world, table, seed=seed) for policy, table in learners.items()},
+        "others_likeliest": {
+            policy: earned(world, best_actions(table), seed=seed) for policy, table in learners.items()
+        },
         "episodes": {"mean": round(float(episodes.returns.mean()), 4), "best": round(float(episodes.returns.max()), 4)},
     }
     return row, model
@@ -197,8 +218,8 @@ def memory_row(context: int, seed: int, *, steps: int = MEMORY_STEPS) -> tuple[d
     world, episodes = two_doors(CORRIDOR), walks(seed)
     model = learned(world, episodes, context=context, steps=steps, seed=seed, rate=MEMORY_RATE, wide_start=True)
     right, wrong = achieved(model, world, (1.0, 0.0), context=context, seed=seed)
-    cloned = play(world, by_table(tables(world, episodes)["BC"]), 1000, seed=2000 + seed).returns.mean()
-    row = {"context": context, "seed": seed, "asked_1": right, "asked_0": wrong, "BC": round(float(cloned), 4)}
+    cloned = earned(world, tables(world, episodes)["BC"], seed=seed)
+    row = {"context": context, "seed": seed, "asked_1": right, "asked_0": wrong, "BC": cloned}
     return row, model
 
 

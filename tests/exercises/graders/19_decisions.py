@@ -307,7 +307,7 @@ def keeps_the_last_steps(submission, rng):
 
 
 @rubric.test(
-    "window", points=1, visible=False, topic="an exact fit, one step", hint="As many steps as the context; context 1."
+    "window", points=1, visible=False, topic="exact fit, one step", hint="As many steps as the context; context 1."
 )
 def keeps_corner_cases(submission, rng):
     values = draw(rng, 5, 2)
