@@ -31,7 +31,7 @@ STEPS = 2  # before a run is cut
 # Sizes that say how much is read or measured, and nothing about training.
 READ = {"texts", "held_out", "max_n", "characters", "draws", "lengths", "repeats"}
 READ |= {"test_every", "probe_words", "test", "merges", "judged", "counted", "times", "sides", "verses"}
-READ |= {"reviews", "pairs", "questions"}
+READ |= {"reviews", "pairs", "questions", "longer"}
 READ |= {"blocks", "patched_layers", "sentences", "asked", "written", "rounded"}
 
 train = training.train

@@ -230,12 +230,12 @@ PROGRAMS = {
 }
 
 
-def stored_rows(folder: Path, command: str, *, weights: bool) -> list[Row]:
-    """What an interrupted run of the same command has measured already."""
+def stored_rows(folder: Path, config: Row, *, weights: bool) -> list[Row]:
+    """What an earlier run with the same models, steps and torch has measured: each seed is a training of its own."""
     if not (folder / "run.json").exists() or (weights and not (folder / "weights.safetensors").exists()):
         return []
     run = read_run(folder)
-    return run.rows if run.facts["command"] == command else []
+    return run.rows if (run.facts["config"], run.facts["torch"]) == (config, torch.__version__) else []
 
 
 def main() -> None:
@@ -249,7 +249,8 @@ def main() -> None:
     program, folder = PROGRAMS[arguments.name], arguments.runs / arguments.name
     steps, seeds = arguments.steps or program.steps, range(arguments.seeds or program.seeds)
     command = f"python book/runs/graphs.py {arguments.name} --steps {steps} --seeds {len(seeds)}"
-    stored, rows = stored_rows(folder, command, weights=arguments.name == "cora"), []
+    config = program.config | {"steps": steps}
+    stored, rows = stored_rows(folder, config, weights=arguments.name == "cora"), []
     for case, work in program.cases(steps, seeds):
         found = next((row for row in stored if row["case"] == case), None)
         row, model = (found, None) if found else work()
@@ -258,7 +259,7 @@ def main() -> None:
         facts = {
             "command": command,
             "seed": list(seeds),
-            "config": program.config | {"steps": steps},
+            "config": config,
             "torch": torch.__version__,
             "results": {"trained": len(rows)},
         }

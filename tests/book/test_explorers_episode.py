@@ -69,6 +69,25 @@ def test_episode_explorer_walks_and_shows_what_was_attended(open_page):
     assert page.locator("rect.wall").count() == 1
 
 
+def test_episode_explorer_names_every_row_of_a_long_episode(open_page):
+    long = [*range(14)]
+    many = EpisodeExample(
+        name="long",
+        cells=[(1, 2)] * 14,
+        notes=[""] * 14,
+        asked=np.zeros(14),
+        actions=["down"] * 14,
+        chances=np.full((14, 4), 0.25),
+        weights=np.ones((1, 14, 3, 14)),
+        earned=0.0,
+    )
+    words = (
+        open_page(EpisodeExplorer([many], grid=GRID, actions=ACTIONS)).locator("svg.matrix text").all_text_contents()
+    )
+    assert {"return-to-go", "state", "action"} <= set(words)
+    assert [word for word in words if word.isdigit()] == [str(step + 1) for step in long[::5]]
+
+
 def test_episode_explorer_follows_the_keyboard_and_fits_a_phone(open_page, open_on_phone):
     page = open_page(explorer())
     for key in ("Tab", "ArrowRight", "Tab", "ArrowRight", "Tab", "ArrowRight", "ArrowRight"):

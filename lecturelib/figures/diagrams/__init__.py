@@ -2,6 +2,7 @@
 
 from lecturelib.figures.diagrams.attention import attention_diagram, heads_diagram, positions_diagram
 from lecturelib.figures.diagrams.captioning import captioner_diagram
+from lecturelib.figures.diagrams.choosing import choosing_diagram
 from lecturelib.figures.diagrams.decisions import decision_diagram, rooms_diagram, step_tokens_diagram
 from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.gates import gru_diagram, lstm_diagram
@@ -46,6 +47,7 @@ __all__ = [
     "cait_diagram",
     "captioner_diagram",
     "chain_rule_diagram",
+    "choosing_diagram",
     "decision_diagram",
     "decoder_wirings_diagram",
     "deit_diagram",
