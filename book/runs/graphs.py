@@ -205,7 +205,8 @@ def molecule_cases(steps: int, seeds: range) -> Iterator[Task]:
         model = build_reader(READERS_OF_ATOMS[name])
         schedule = Cosine(steps=steps, warmup=steps // 20)
         plan = TrainConfig(steps=steps, learning_rate=3e-3, schedule=schedule, seed=seed, device="cpu")
-        train(model, partial(batches, seed=seed), loss, plan)
+        if train(model, partial(batches, seed=seed), loss, plan).stop == "interrupted":
+            raise KeyboardInterrupt  # half a training is no measurement
         return {"parameters": count_parameters(model), "right": read_atoms(model, test)}, None
 
     yield {"model": "one answer for all"}, always

@@ -11,7 +11,7 @@ from torch import nn
 
 from lecturelib.data import draw_molecules
 from lecturelib.models.graph_network import GraphNetwork, GraphNetworkConfig
-from lecturelib.training import shipped_run
+from lecturelib.training import save_run, shipped_run
 
 NAMES = ("cora", "molecules")
 
@@ -94,3 +94,12 @@ def test_run_can_be_started_again(program, name, monkeypatch, tmp_path, capsys):
     assert [row["case"] for row in written.rows] == cases(program, name, 1)
     assert set(written.rows[-1]) == set(shipped.rows[-1])
     assert "'seed': 0" in capsys.readouterr().out
+
+
+def test_run_reuses_only_what_was_trained_alike(program, tmp_path):
+    rows = [{"case": {"model": "no edges", "seed": 0}, "right": [0.75]}]
+    facts = {"command": "python", "seed": [0], "config": {"steps": 7}, "torch": torch.__version__, "results": {}}
+    save_run(tmp_path, facts, rows)
+    assert program.stored_rows(tmp_path, {"steps": 7}, weights=False) == rows
+    assert program.stored_rows(tmp_path, {"steps": 8}, weights=False) == []
+    assert program.stored_rows(tmp_path, {"steps": 7}, weights=True) == []  # no weights beside them
