@@ -1,8 +1,9 @@
 """Measure on SmolLM2's weights what chapter 20 shows and a page cannot wait for: `python book/runs/inside_smollm2.py`.
 
-Patching every head, answers after more and more examples, the loss by position, sums, and the price of fewer bits: five
-minutes on one core, nothing is trained. Writes lecturelib/runs/inside_smollm2/, a row of history for each measurement;
-what is in the history already is not measured again. The chapter measures parts of it once more.
+Patching every head, answers after more and more examples, also with heads switched off, the loss by position, sums, and
+the price of fewer bits: seven minutes on one core, nothing is trained. Writes lecturelib/runs/inside_smollm2/, a row of
+history for each measurement; what is in the history already is not measured again. The chapter measures parts of it
+once more.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from lecturelib.data import shakespeare
-from lecturelib.evaluation import generate, head_averages, patched
+from lecturelib.evaluation import attention_of, generate, head_averages, induction_scores, patched, switched_off
 from lecturelib.layers import quantise, stored_bytes
 from lecturelib.models import Llama
 from lecturelib.recipes.pretrained import Pretrained, load_pretrained
@@ -31,6 +32,10 @@ RUN = Path(__file__).resolve().parents[2] / "lecturelib" / "runs" / "inside_smol
 SHOTS = (0, 1, 2, 4, 8)
 CONTEXT, TEXTS = 256, 16  # tokens of a passage, and how many passages
 BITS = (32, 8, 4)
+FEWER = (3, 2)  # bits that no layer of ours stores: the weights are rounded to what so many bits would leave
+INDUCERS, PERIOD, DRAWS = 6, 24, 5  # how many heads are switched off, the block that finds them, and draws of others
+
+Heads = list[tuple[int, int]]
 
 TASKS = {
     "capitals": "France Paris Japan Tokyo Italy Rome Egypt Cairo Spain Madrid Norway Oslo Greece Athens Cuba Havana "
@@ -109,6 +114,32 @@ def few_shot(pretrained: Pretrained, task: str, shots: int, count: int = 16) -> 
     return {"right": round(right / count, 4), "loss": round(losses / count, 4)}
 
 
+def inducers(model: Llama) -> Heads:
+    """The heads with the largest induction scores, on four blocks of random tokens read twice, as in the chapter."""
+    block = torch.randint(1000, 40_000, (4, PERIOD), generator=torch.Generator().manual_seed(0))
+    twice = torch.cat([torch.zeros(4, 1, dtype=torch.long), block, block], dim=1)  # (4, 1 + 2 PERIOD)
+    scores = induction_scores(attention_of(model, twice), period=PERIOD)  # (L, H)
+    return [divmod(int(index), model.config.num_heads) for index in scores.flatten().topk(INDUCERS).indices]
+
+
+def others(heads: Heads, num_heads: int, seed: int) -> Heads:
+    """As many other heads, drawn from the same layers."""
+    draw = random.Random(seed)
+    drawn: Heads = []
+    for layer, _ in heads:
+        drawn.append((layer, draw.choice([n for n in range(num_heads) if (layer, n) not in [*heads, *drawn]])))
+    return drawn
+
+
+def few_shot_without(pretrained: Pretrained, heads: Heads, shots: int) -> dict[str, Any]:
+    """The same over all tasks, with some heads switched off."""
+    with switched_off(pretrained.model, heads):
+        found = [few_shot(pretrained, task, shots) for task in TASKS]
+    return {name: round(sum(row[name] for row in found) / len(found), 4) for name in ("right", "loss")} | {
+        "heads": [list(head) for head in heads]
+    }
+
+
 @torch.no_grad()
 def sums(pretrained: Pretrained, digits: int, count: int = 16) -> float:
     """The share of additions of two numbers that it continues correctly, after four that are solved."""
@@ -140,6 +171,18 @@ def losses(model: Llama, texts: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
+@torch.no_grad()
+def round_weights(model: Llama, bits: int) -> Llama:
+    """Leave of each block of 32 weights, in place, what so many bits would: steps from the block's least value up."""
+    for part in model.modules():
+        if isinstance(part, torch.nn.Linear):
+            blocks = part.weight.view(-1, 32)
+            least = blocks.amin(dim=1, keepdim=True)
+            step = (blocks.amax(dim=1, keepdim=True) - least).clamp(min=1e-12) / (2**bits - 1)
+            blocks.sub_(least).div_(step).round_().mul_(step).add_(least)
+    return model
+
+
 def measurements(pretrained: Pretrained) -> dict[str, Callable[[], dict[str, Any]]]:
     """What is measured, by name; the last one spoils the model, which is loaded again."""
     model, tokenizer = pretrained
@@ -157,14 +200,28 @@ def measurements(pretrained: Pretrained) -> dict[str, Callable[[], dict[str, Any
         loss = float(losses(small, passages(tokenizer)[:8]).mean())
         return {"perplexity": round(math.exp(loss), 3), "megabytes": round(stored_bytes(small) / 1e6, 1)}
 
+    def coarse(bits: int) -> dict[str, Any]:
+        loss = float(losses(round_weights(load_pretrained().model, bits), passages(tokenizer)[:8]).mean())
+        return {"perplexity": round(math.exp(loss), 3)}
+
+    def without(draw: int | None) -> dict[str, Any]:
+        heads = inducers(model)
+        off = heads if draw is None else others(heads, model.config.num_heads, draw)
+        return few_shot_without(pretrained, off, SHOTS[-1])
+
     found: dict[str, Callable[[], dict[str, Any]]] = {"patching": heads, "position": position}
     for task in TASKS:
         for shots in SHOTS:
             found[f"{task}, {shots} shown"] = lambda task=task, shots=shots: few_shot(pretrained, task, shots)
+    found["without induction heads"] = lambda: without(None)
+    for draw in range(DRAWS):
+        found[f"without other heads, draw {draw}"] = lambda draw=draw: without(draw)
     for digits in (1, 2, 3):
         found[f"sums of {digits} digits"] = lambda digits=digits: {"right": sums(pretrained, digits)}
     for bits in BITS:
         found[f"{bits} bits"] = lambda bits=bits: quantised(bits)
+    for bits in FEWER:
+        found[f"rounded to {bits} bits"] = lambda bits=bits: coarse(bits)
     return found
 
 

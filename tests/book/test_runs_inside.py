@@ -12,6 +12,7 @@ from torch.testing import assert_close
 from lecturelib.data import FetchError, Splits, minilm, smollm2
 from lecturelib.data.store import fetching
 from lecturelib.evaluation import head_averages, patched
+from lecturelib.layers import QuantisedLinear
 from lecturelib.models import Llama, LlamaConfig
 from lecturelib.training import shipped_run
 
@@ -90,9 +91,41 @@ def test_the_model_run_has_every_measurement(program):
     made_by, run = program("inside_smollm2"), shipped_run("inside_smollm2")
     wanted = {"patching", "position", *(f"{bits} bits" for bits in made_by.BITS)}
     wanted |= {f"{task}, {shots} shown" for task in made_by.TASKS for shots in made_by.SHOTS}
+    wanted |= {f"rounded to {bits} bits" for bits in made_by.FEWER}
+    wanted |= {"without induction heads", *(f"without other heads, draw {draw}" for draw in range(made_by.DRAWS))}
     wanted |= {f"sums of {digits} digits" for digits in (1, 2, 3)}
     assert {row["name"] for row in run.rows} == wanted
     assert all(len(words.split()) == 32 for words in made_by.TASKS.values())
+
+
+def test_control_heads_are_others_of_the_same_layers(program):
+    made_by = program("inside_smollm2")
+    heads = [(2, 0), (2, 3), (1, 4), (2, 1)]
+    draws = [made_by.others(heads, num_heads=7, seed=seed) for seed in range(5)]
+    for drawn in draws:
+        assert [layer for layer, _ in drawn] == [layer for layer, _ in heads]
+        assert len({*heads, *drawn}) == 8
+    assert len({tuple(drawn) for drawn in draws}) > 1
+    run = {row["name"]: row for row in shipped_run("inside_smollm2").rows}
+    off = [tuple(head) for head in run["without induction heads"]["heads"]]
+    for draw in range(made_by.DRAWS):
+        row = run[f"without other heads, draw {draw}"]
+        assert row["heads"] == [list(head) for head in made_by.others(off, num_heads=9, seed=draw)]
+
+
+def test_rounding_keeps_what_a_stored_layer_holds_and_leaves_four_values_in_two_bits(program):
+    made_by = program("inside_smollm2")
+    torch.manual_seed(3)
+    model = Llama(LlamaConfig(vocab_size=11, max_len=9, d_model=32, num_heads=4, num_kv_heads=2, num_layers=1, d_ff=64))
+    weight = model.blocks[0].feed_forward.narrow.weight
+    stored = QuantisedLinear(model.blocks[0].feed_forward.narrow, bits=4).weight()
+    table = model.token_embedding.weight.clone()
+    weight.data.copy_(stored)
+    made_by.round_weights(model, 4)
+    assert_close(weight.detach(), stored, atol=1e-4, rtol=0)
+    assert_close(model.token_embedding.weight, table)
+    made_by.round_weights(model, 2)
+    assert all(len(block.unique()) <= 4 for block in weight.detach().view(-1, 32).mul(1e5).round())
 
 
 def test_index_has_a_vector_for_each_section_of_the_book(program, root):
