@@ -2,6 +2,7 @@
 
     python book/runs/choosing.py mixer_rates          # which learning rate suits which mixer, on all rules mixed
     python book/runs/choosing.py mixer_rules          # three rules, as the training set grows
+    python book/runs/choosing.py mixer_patience       # recall with ten times the steps, of those that did not learn it
     python book/runs/choosing.py mixer_shakespeare    # the next letter of Shakespeare
 
 Each writes lecturelib/runs/NAME, a row of history for every model trained. What is in the history already is not
@@ -153,6 +154,9 @@ def cases_of(name: str) -> list[Case]:
     if name == "mixer_rates":
         make = partial(Case, task="mixed", examples=1024, steps=600, seed=0)
         return [make(stack=stack, learning_rate=rate) for stack in STACKS for rate in RATES]
+    if name == "mixer_patience":
+        make = partial(Case, task="recalling", examples=max(SIZES), steps=2400, seed=0)
+        return [make(stack=stack, learning_rate=CHOSEN[stack]) for stack in ("convolution", "recurrence")]
     found = []
     for seed in SEEDS:
         for stack, rate in CHOSEN.items():
@@ -199,7 +203,7 @@ def run(name: str) -> None:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("name", choices=("mixer_rates", "mixer_rules", "mixer_shakespeare"))
+    parser.add_argument("name", choices=("mixer_rates", "mixer_rules", "mixer_patience", "mixer_shakespeare"))
     given = parser.parse_args()
     torch.set_num_threads(1)
     run(given.name)

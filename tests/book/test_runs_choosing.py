@@ -16,7 +16,7 @@ def program(load_script: Callable[[Path], ModuleType], root: Path) -> ModuleType
     return load_script(root / "book" / "runs" / "choosing.py")
 
 
-@pytest.mark.parametrize("name", ["mixer_rates", "mixer_rules", "mixer_shakespeare"])
+@pytest.mark.parametrize("name", ["mixer_rates", "mixer_rules", "mixer_patience", "mixer_shakespeare"])
 def test_run_says_how_it_was_made(program, name):
     run, cases = shipped_run(name), program.cases_of(name)
     assert run.facts["command"] == program.command(name)

@@ -1,23 +1,30 @@
-"""A drawing that helps to choose: three questions about the data, and what each answer speaks for."""
+"""A drawing that helps to choose: what to ask about the data, which mixer to try then, and what corrects the choice."""
 
 from lecturelib.figures.diagrams.canvas import Canvas, Rect
 from lecturelib.figures.diagrams.diagram import Diagram
 from lecturelib.figures.diagrams.parts import Free, Part
 
 QUESTIONS = (
-    ("Is the answer within", "a few tokens?", "convolution", "few data, in parallel", "embed"),
+    ("Does a pretrained model", "exist for data like yours?", "use it", "and fine-tune it", "gate"),
+    ("Is the answer within", "a few tokens?", "convolution", "needs little data, parallel", "embed"),
     ("Does one state sum up", "all that came before?", "recurrence", "constant memory", "state"),
-    ("Does it stand anywhere,", "found by what it says?", "attention", "memory grows", "attention"),
+    ("Is it anywhere before,", "found by its content?", "attention", "memory grows", "attention"),
 )
-ASK, ANSWER, HIGH, PITCH, ACROSS = 156.0, 186.0, 54.0, 92.0, 54.0
+CORRECTIONS = (
+    "fewer than 100 examples: what fits the rule",
+    "long texts to write: a state or a window",
+    "reading must be fast: not a GRU",
+)
+ASK, ANSWER, HIGH, PITCH, ACROSS, LINE = 166.0, 182.0, 54.0, 86.0, 50.0, 17.0
 
 
 def choosing_diagram() -> Diagram:
-    """Three questions from top to bottom, with the mixer that a yes speaks for beside each, and the pair at the end."""
+    """Four questions from top to bottom, what to try after a yes beside each, the pair, and three corrections."""
 
     def describe(narrow: bool) -> Part:
-        across = 38.0 if narrow else ACROSS
-        answer = 162.0 if narrow else ANSWER
+        across = 34.0 if narrow else ACROSS
+        answer = 168.0 if narrow else ANSWER
+        wide, strip = ASK + across + answer, HIGH + (len(CORRECTIONS) - 1) * LINE
 
         def pen(canvas: Canvas, x: float, y: float) -> None:
             last = None
@@ -32,15 +39,19 @@ def choosing_diagram() -> Diagram:
                     canvas.text(ask.middle[0] + 12, ask.y - (PITCH - HIGH) / 2 + 4, "no", anchor="start")
                 last = ask
             assert last is not None
-            pair = Rect(x, y + len(QUESTIONS) * PITCH, ASK + across + answer, HIGH)
+            pair = Rect(x, y + len(QUESTIONS) * PITCH, wide, HIGH)
             canvas.box(pair, "several of these", "gate", note="stack layers of both kinds, and measure")
             canvas.wire(last.side("bottom"), (last.middle[0], pair.y))
             canvas.text(last.middle[0] + 12, pair.y - (PITCH - HIGH) / 2 + 4, "or", anchor="start")
+            corrected = Rect(x, pair.y + HIGH + (PITCH - HIGH) / 2, wide, strip)
+            canvas.box(corrected, "then correct the choice", note="\n".join(CORRECTIONS))
 
-        return Free(ASK + across + answer, len(QUESTIONS) * PITCH + HIGH, pen)
+        return Free(wide, len(QUESTIONS) * PITCH + HIGH + (PITCH - HIGH) / 2 + strip, pen)
 
-    alt = """Three questions from top to bottom. Is the answer within a few tokens? Then convolution: few data, in
-    parallel. Does one state sum up all that came before? Then recurrence: constant memory. Does it stand
-    anywhere, found by what it says? Then attention: memory grows. Or several of these: stack layers of both
-    kinds, and measure."""
+    alt = """Four questions from top to bottom. Does a pretrained model exist for data like yours? Then use it, and
+    fine-tune it. Is the answer within a few tokens? Then convolution: needs little data, parallel. Does one state sum
+    up all that came before? Then recurrence: constant memory. Is it anywhere before, found by its content? Then
+    attention: memory grows. Or several of these: stack layers of both kinds, and measure. Below: then correct the
+    choice. With fewer than 100 examples take what fits the rule; for long texts to write, a state or a window; if
+    reading must be fast, not a GRU."""
     return Diagram(alt, describe)

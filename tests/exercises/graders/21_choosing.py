@@ -10,7 +10,7 @@ rubric = Rubric("21_choosing", title="Project: label by an unknown rule")
 rubric.exercise("train", title="A network within limits", minutes=90, difficulty=4)
 
 SYMBOLS, FIELDS, LENGTH, TRAINING, TEST = 8, 4, 16, 300, 500
-LIMITS = {"num_symbols": SYMBOLS, "num_classes": FIELDS, "most_parameters": 3_000, "most_flops": 48_000}
+LIMITS = {"num_symbols": SYMBOLS, "num_classes": FIELDS, "most_parameters": 1_500, "most_flops": 48_000}
 MARKS = (0.83, 0.88, 0.94)
 # Somebody walks on a row of fields between two walls. What a symbol means is drawn anew for every submission: to stay,
 # to go on, to go back, or to do again what was done last.
