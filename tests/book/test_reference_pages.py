@@ -117,7 +117,7 @@ def test_bibliography_entries_say_who_where_and_when() -> None:
     for key, body in entries:
         fields = dict(re.findall(r"^  (\w+) += \{(.*)\},$", body, flags=re.MULTILINE))
         assert {"author", "title", "year"} <= fields.keys(), key
-        assert {"journal", "booktitle", "howpublished"} & fields.keys(), key
+        assert {"journal", "booktitle", "publisher", "howpublished"} & fields.keys(), key
         year = fields["year"].rstrip("ab")  # a letter tells two of a year apart
         assert re.fullmatch(rf"[a-z]+{year}[a-z0-9]+", key), f"{key} is of {fields['year']}"
         preprint = fields.get("journal", "").removeprefix("arXiv:")
