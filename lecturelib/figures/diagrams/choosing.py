@@ -15,7 +15,7 @@ CORRECTIONS = (
     "long texts to write: a state or a window",
     "reading must be fast: not a GRU",
 )
-ASK, ANSWER, HIGH, PITCH, ACROSS, LINE = 166.0, 182.0, 54.0, 86.0, 50.0, 17.0
+ASK, ANSWER, HIGH, PITCH, ACROSS, LINE = 160.0, 182.0, 54.0, 86.0, 50.0, 17.0
 
 
 def choosing_diagram() -> Diagram:
@@ -23,7 +23,7 @@ def choosing_diagram() -> Diagram:
 
     def describe(narrow: bool) -> Part:
         across = 34.0 if narrow else ACROSS
-        answer = 168.0 if narrow else ANSWER
+        answer = 162.0 if narrow else ANSWER
         wide, strip = ASK + across + answer, HIGH + (len(CORRECTIONS) - 1) * LINE
 
         def pen(canvas: Canvas, x: float, y: float) -> None:
