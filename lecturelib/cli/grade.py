@@ -112,7 +112,7 @@ def run(arguments: argparse.Namespace) -> int:
     rubric_file = find_rubric(arguments.rubrics, arguments.exercise)
     source = rubric_file.read_text(encoding="utf-8")
     intake, roster = _taken_in(arguments, rubric_file.stem)
-    late = _policy(arguments, roster)
+    late, nobodys = _policy(arguments, roster, intake)
     limits = _limits(arguments.timeout, arguments.memory)
     if arguments.workers is not None and arguments.workers < 1:
         raise ValueError(f"--workers must be at least 1, got {arguments.workers}")
@@ -131,7 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
         timeout=arguments.timeout,
         memory=arguments.memory,
     )
-    for warning in intake.warnings:
+    for warning in (*intake.warnings, *nobodys):
         print(warning, file=sys.stderr)
     kept = read_record(arguments.out)
     lines = {person.student: person.cells for person in roster.people} if roster else {}
@@ -166,11 +166,23 @@ def run(arguments: argparse.Namespace) -> int:
     handed_in = [row for row in rows if row.flag != NOTHING]
     unread = sum(not row.result.tests for row in handed_in)
     waiting = sum(row.waits > 0 for row in rows)
+    for line in _of_another_set(rows):
+        print(line, file=sys.stderr)
     count = "1 submission" if len(handed_in) == 1 else f"{len(handed_in)} submissions"
     print(f"{count} graded with seed {seed}, {unread} of them unreadable; see {arguments.out}")
     if waiting:
         print(f"{waiting} with written answers to read: lecturelib review {arguments.out}")
     return 0
+
+
+def _of_another_set(rows: "list[Graded]", most: int = 8) -> list[str]:
+    """Whose notebook was graded and looks like another set's; many together may mean that --exercise is wrong."""
+    found: dict[str, list[str]] = {}
+    for row in rows:
+        if row.result.tests and row.result.reason:
+            found.setdefault(row.result.reason, []).append(row.student)
+    more = {reason: f" and {len(who) - most} more" if len(who) > most else "" for reason, who in found.items()}
+    return [f"{', '.join(who[:most])}{more[reason]}: {reason}" for reason, who in found.items()]
 
 
 class CouldNotWrite(RuntimeError):
@@ -193,17 +205,23 @@ def _taken_in(arguments: argparse.Namespace, exercise: str) -> "tuple[Intake, Ro
     return (roster.call(intake) if roster else intake), roster
 
 
-def _policy(arguments: argparse.Namespace, roster: "Roster | None") -> "LatePolicy | None":
-    from lecturelib.grading.batch.late import parse_policy, read_times, roster_times
+def _policy(
+    arguments: argparse.Namespace, roster: "Roster | None", intake: "Intake"
+) -> "tuple[LatePolicy | None, list[str]]":
+    """What being late costs, with everybody's times; and what an instructor should look at first."""
+    from lecturelib.grading.batch.late import Times, parse_policy, read_times, roster_times
 
     if not arguments.late:
         if arguments.times:
             raise ValueError("--times is about when students handed in; say with --late what being late costs")
-        return None
-    policy = parse_policy(arguments.late)
+        return None, []
+    times = roster_times(roster, arguments.roster) if roster else Times()
+    nobodys: list[str] = []
     if arguments.times:
-        return replace(policy, times=read_times(arguments.times))
-    return replace(policy, times=roster_times(roster, arguments.roster)) if roster else policy
+        own, nobodys = read_times(arguments.times).of_people(intake.found, roster)
+        times = own.over(times)
+    said = [f"times of nobody who is graded: {', '.join(nobodys)}"] if nobodys else []
+    return replace(parse_policy(arguments.late), times=times), said
 
 
 @contextlib.contextmanager

@@ -49,5 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     title = arguments.exercise or arguments.submissions.stem
     arguments.out.write_text(similarity_page(title, pairs, len(notebooks), unread), encoding="utf-8")
     without = "" if starters else "; no starter code was left out (--starter)"
-    print(f"{len(notebooks)} submissions compared, {len(pairs)} pairs are similar{without}; see {arguments.out}")
+    compared = "1 submission" if len(notebooks) == 1 else f"{len(notebooks)} submissions"
+    similar = "1 pair is similar" if len(pairs) == 1 else f"{len(pairs)} pairs are similar"
+    print(f"{compared} compared, {similar}{without}; see {arguments.out}")
     return 0

@@ -18,21 +18,33 @@ from lecturelib.data.augment.rand_augment import rand_augment
 from lecturelib.data.augment.simple import random_crop, random_erasing, random_flip, repeated_indices
 from lecturelib.data.sets.animals import AnimalScene, draw_animals, render_animals
 from lecturelib.data.sets.dates import date_pairs, dates
+from lecturelib.data.sets.detection import DetectionBatch, detection_batch, draw_spread, thing_box
 from lecturelib.data.sets.digit_sets import DigitSets, digit_sets
 from lecturelib.data.sets.emoji import Emoji, emoji
 from lecturelib.data.sets.episodes import Episodes, Windows, by_table, play, returns_to_go, together, windows
+from lecturelib.data.sets.fireflies import Flash, Night, draw_nights, render_nights
 from lecturelib.data.sets.graphs import CitationGraph, cora
 from lecturelib.data.sets.greek_english import Verse, greek_english, greek_tags, plain_text, stem, verses
 from lecturelib.data.sets.images import Images, cifar10, digits, fashion_mnist, mnist
 from lecturelib.data.sets.inference import InferencePair, inference, inference_pairs, read_snli, snli
 from lecturelib.data.sets.molecules import Molecules, draw_molecules, shortest_paths
 from lecturelib.data.sets.multi30k import multi30k
+from lecturelib.data.sets.nested import Asked, Nested, draw_boxes, draw_clicks, draw_nested
 from lecturelib.data.sets.pairs import Pair
 from lecturelib.data.sets.photo_captions import CaptionedPhoto, photo_captions
+from lecturelib.data.sets.placed_scenes import draw_placed, follows, place_caption, quarters, render_placed
 from lecturelib.data.sets.pretrained import minilm, smollm2
 from lecturelib.data.sets.pronunciation import pronunciations
 from lecturelib.data.sets.reading import Question, dialogues, questions, read_squad, reading, squad
 from lecturelib.data.sets.reviews import Review, long_reviews, movie_reviews
+from lecturelib.data.sets.scene_statements import (
+    Statement,
+    StatementPair,
+    draw_scene_boxes,
+    draw_statements,
+    place_of_boxes,
+    regions_of_grid,
+)
 from lecturelib.data.sets.scenes import (
     Scene,
     Thing,
@@ -47,6 +59,8 @@ from lecturelib.data.sets.sequences import (
     SequenceBatch,
     adding,
     copying,
+    hopping,
+    looking_up,
     mixed_rules,
     neighbouring,
     pairing,
@@ -98,18 +112,23 @@ __all__ = [
     "RULES",
     "AnimalScene",
     "Archive",
+    "Asked",
     "CaptionedPhoto",
     "CitationGraph",
     "DataSet",
+    "DetectionBatch",
     "DigitSets",
     "Emoji",
     "Environment",
     "Episodes",
     "FetchError",
+    "Flash",
     "ImageBatch",
     "Images",
     "InferencePair",
     "Molecules",
+    "Nested",
+    "Night",
     "Pair",
     "Question",
     "Review",
@@ -118,6 +137,8 @@ __all__ = [
     "SequenceBatch",
     "ShapeBatch",
     "Splits",
+    "Statement",
+    "StatementPair",
     "Thing",
     "UnknownDataSetError",
     "Verse",
@@ -134,26 +155,38 @@ __all__ = [
     "date_pairs",
     "dates",
     "describes",
+    "detection_batch",
     "dialogues",
     "digit_sets",
     "digits",
     "draw_animals",
+    "draw_boxes",
+    "draw_clicks",
     "draw_molecules",
+    "draw_nested",
+    "draw_nights",
+    "draw_placed",
+    "draw_scene_boxes",
     "draw_scenes",
+    "draw_spread",
+    "draw_statements",
     "emoji",
     "fashion_mnist",
     "fetch",
     "fetch_to",
     "find",
+    "follows",
     "from_gymnasium",
     "greek_english",
     "greek_tags",
     "high_frequency_adversary",
+    "hopping",
     "inference",
     "inference_pairs",
     "key_to_door",
     "load",
     "long_reviews",
+    "looking_up",
     "minilm",
     "mixed_rules",
     "mixup",
@@ -164,9 +197,12 @@ __all__ = [
     "neighbouring",
     "pairing",
     "photo_captions",
+    "place_caption",
+    "place_of_boxes",
     "plain_text",
     "play",
     "pronunciations",
+    "quarters",
     "questions",
     "rand_augment",
     "random_crop",
@@ -179,8 +215,11 @@ __all__ = [
     "reading",
     "recalling",
     "reference_sentences",
+    "regions_of_grid",
     "remembering",
     "render_animals",
+    "render_nights",
+    "render_placed",
     "render_scenes",
     "repeated_indices",
     "returns_to_go",
@@ -196,6 +235,7 @@ __all__ = [
     "split_of",
     "squad",
     "stem",
+    "thing_box",
     "together",
     "two_doors",
     "verses",

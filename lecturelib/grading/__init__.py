@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lecturelib.grading.check.checker import load_checks
-    from lecturelib.grading.rubric.compare import assert_close, assert_finite, assert_shape, raises
+    from lecturelib.grading.rubric.compare import assert_close, raises
     from lecturelib.grading.rubric.contest import Contest, Score, assert_scores
     from lecturelib.grading.rubric.results import SubmissionResult, TestResult
     from lecturelib.grading.rubric.rubric import Rubric, draw, draw_ids, load_rubric
@@ -25,9 +25,7 @@ __all__ = [
     "SubmissionResult",
     "TestResult",
     "assert_close",
-    "assert_finite",
     "assert_scores",
-    "assert_shape",
     "draw",
     "draw_ids",
     "load_checks",
@@ -41,7 +39,7 @@ _HOME = {
     **dict.fromkeys(("Rubric", "draw", "draw_ids", "load_rubric"), "rubric.rubric"),
     **dict.fromkeys(("Contest", "Score", "assert_scores"), "rubric.contest"),
     **dict.fromkeys(("SubmissionResult", "TestResult"), "rubric.results"),
-    **dict.fromkeys(("assert_close", "assert_finite", "assert_shape", "raises"), "rubric.compare"),
+    **dict.fromkeys(("assert_close", "raises"), "rubric.compare"),
     "load_checks": "check.checker",
     "run": "rubric.runner",
 }

@@ -28,6 +28,7 @@ MOST_ANSWER = 20_000
 # Follow no link, wait for no pipe, and change no line end, as far as the system knows these
 _AS_IT_IS = sum(getattr(os, flag, 0) for flag in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 _ANSWER = re.compile(r"\A\s*<!-- *answer:(\w{1,80}) *-->")  # in the text too: not every editor keeps tags
+INVITATION = "*Write your answer here, in this cell.*"  # in place of an answer that is not there yet
 UNGRADED_TAG = "ungraded"  # on cells of the course's own that are for pleasure
 _CHECKS = "load_checks"  # the packed tests of a released notebook; the grader has its own
 
@@ -41,12 +42,14 @@ class Notebook:
     """The code of a notebook, as (cell number, source) counted from 1 as Jupyter shows them, and what was noticed.
 
     `answers` are the written ones, as (exercise, text). What fails in a cell of `ungraded` is not worth a note.
+    `checks` are the packed checks that it carries, if any: a stranger's text, which may say of which set it is.
     """
 
     cells: tuple[tuple[int, str], ...]
     notes: tuple[str, ...] = ()
     answers: tuple[tuple[str, str], ...] = ()
     ungraded: frozenset[int] = frozenset()
+    checks: str = ""
 
 
 def read_notebook(path: str | os.PathLike[str]) -> Notebook:
@@ -96,7 +99,11 @@ def parse_notebook(content: bytes) -> Notebook:
     if not isinstance(tree, dict):
         raise NotebookError(f"the file holds a JSON {type(tree).__name__}, not a notebook")
     listed = _cells(tree, notes)
-    sources = [(number, source) for number, kind, source, _ in _sources(listed) if kind == "code"]
+    sources = [
+        (number, source)
+        for number, kind, source, tags in _sources(listed)
+        if kind == "code" and not _answered(source, tags)  # an answer whose cell was made one of code by a slip
+    ]
     if sum(len(source) for _, source in sources) > MOST_CODE:
         raise NotebookError(f"the notebook has more than {MOST_CODE >> 20} MB of code")
     cells = []
@@ -107,19 +114,30 @@ def parse_notebook(content: bytes) -> Notebook:
     if len(notes) > MOST_NOTES:
         notes[MOST_NOTES:] = [f"and {len(notes) - MOST_NOTES} more like these"]
     ungraded = frozenset(number for number, _, _, tags in _sources(listed) if UNGRADED_TAG in tags)
-    return Notebook(cells=tuple(cells), notes=tuple(notes), answers=_answers(listed), ungraded=ungraded)
+    return Notebook(
+        cells=tuple(cells),
+        notes=tuple(notes),
+        answers=_answers(listed),
+        ungraded=ungraded,
+        checks=_checks(sources),
+    )
 
 
 def _answers(cells: list[Any]) -> tuple[tuple[str, str], ...]:
-    """What was written into the cells tagged `answer:NAME`; of several for one exercise, all."""
+    """What was written into the cells tagged `answer:NAME`, of whatever kind; of several for one exercise, all."""
     found: dict[str, list[str]] = {}
-    for _, kind, source, tags in _sources(cells):
-        marked = _ANSWER.match(source)
-        named = marked[1] if marked else next((tag[7:] for tag in tags if tag.startswith("answer:")), None)
-        if kind == "markdown" and named:
-            text = source[marked.end() :] if marked else source
-            found.setdefault(named, []).append(text.strip())
+    for _, _, source, tags in _sources(cells):
+        if name := _answered(source, tags):
+            marked = _ANSWER.match(source)
+            text = (source[marked.end() :] if marked else source).strip().removeprefix(INVITATION).strip()
+            found.setdefault(name, []).extend([text] if text else [])
     return tuple((name, "\n\n".join(texts)[:MOST_ANSWER]) for name, texts in found.items())
+
+
+def _answered(source: str, tags: list[str]) -> str | None:
+    """The written exercise that a cell answers."""
+    marked = _ANSWER.match(source)
+    return marked[1] if marked else next((tag[7:] for tag in tags if tag.startswith("answer:")), None)
 
 
 def _text(content: bytes, notes: list[str]) -> str:
@@ -178,6 +196,17 @@ def _sources(cells: list[Any]) -> Iterator[tuple[int, str, str, list[str]]]:
         texts = [tag for tag in tags if isinstance(tag, str)] if isinstance(tags, list) else []
         # half a surrogate pair fits in no file
         yield number, str(kind), source.encode("utf-8", "replace").decode(), texts
+
+
+def _checks(sources: list[tuple[int, str]]) -> str:
+    """The first text between triple quotes that is given to `load_checks`, as a release writes it."""
+    for _, source in sources:
+        _, called, rest = source.partition(f"{_CHECKS}(")
+        _, opened, packed = rest.partition('"""')
+        text, closed, _ = packed.partition('"""')
+        if called and opened and closed:
+            return text
+    return ""
 
 
 def _runnable(number: int, source: str, notes: list[str]) -> str:

@@ -4,6 +4,7 @@ from lecturelib.layers.additive import AdditiveAttention
 from lecturelib.layers.alignment import SoftAlignment
 from lecturelib.layers.attention import Attention, AttentionPositions, MultiHeadAttention, dot_product_attention
 from lecturelib.layers.block import WIRINGS, Block, FeedForward, PostNorm, PreNorm, Wiring
+from lecturelib.layers.boxes import box_corners, box_iou, generalised_iou
 from lecturelib.layers.cache import KeyValueCache
 from lecturelib.layers.cells import GRU, LSTM, RNN, Cell
 from lecturelib.layers.cells_searched import MUT1, MUT2, MUT3, NASCell
@@ -12,6 +13,7 @@ from lecturelib.layers.deep_norm import DeepNorm, deep_norm_scales, initialise_d
 from lecturelib.layers.grouped import GroupedQueryAttention
 from lecturelib.layers.initialisation import initialise, truncated_normal_
 from lecturelib.layers.lora import LoRALinear, add_lora, lora_parameters, merge_lora
+from lecturelib.layers.masked_heads import Guesses, MaskedHead
 from lecturelib.layers.masks import causal_mask, padding_mask
 from lecturelib.layers.mixers import (
     AdaptiveSpan,
@@ -46,6 +48,7 @@ from lecturelib.layers.positions import (
     RotaryPositions,
     SinusoidalPositions,
     WindowBias,
+    fourier_positions,
     interpolate_positions,
     pair_neighbours,
     relative_index,
@@ -57,6 +60,8 @@ from lecturelib.layers.rms_norm import RMSNorm
 from lecturelib.layers.state import Decodable, DecodingState, detach_state, select_rows
 from lecturelib.layers.swiglu import SwiGLU
 from lecturelib.layers.switch import Routing, SwitchFFN, balance_loss, use_switch
+from lecturelib.layers.text_decoder import TextDecoder, WritingState
+from lecturelib.layers.tubelets import TubeletEmbedding
 from lecturelib.layers.watching import attention_weights, routings
 from lecturelib.layers.windows import (
     WindowAttention,
@@ -94,6 +99,7 @@ __all__ = [
     "FourierMixing",
     "GridPositions",
     "GroupedQueryAttention",
+    "Guesses",
     "KeyValueCache",
     "LastPooling",
     "LatentMixing",
@@ -101,6 +107,7 @@ __all__ = [
     "Linformer",
     "LoRALinear",
     "LocalAttention",
+    "MaskedHead",
     "MaxPooling",
     "MeanPooling",
     "MultiHeadAttention",
@@ -124,23 +131,30 @@ __all__ = [
     "StochasticDepth",
     "SwiGLU",
     "SwitchFFN",
+    "TextDecoder",
     "Thought",
     "TiledAttention",
     "TokenMixing",
     "Trace",
+    "TubeletEmbedding",
     "UniversalTransformer",
     "WindowAttention",
     "WindowBias",
     "Wiring",
+    "WritingState",
     "add_lora",
     "attention_weights",
     "balance_loss",
+    "box_corners",
+    "box_iou",
     "causal_linear_attention",
     "causal_mask",
     "deep_norm_scales",
     "depth_rates",
     "detach_state",
     "dot_product_attention",
+    "fourier_positions",
+    "generalised_iou",
     "gradient_norms",
     "initialise",
     "initialise_deep_norm",

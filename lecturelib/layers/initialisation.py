@@ -16,7 +16,7 @@ def truncated_normal_(tensor: Tensor, *, std: float = 0.02, cut: float = 2.0) ->
 
 def initialise(module: nn.Module) -> None:
     """For `model.apply`: truncated normal weights of standard deviation 0.02, biases zero, norms untouched."""
-    if isinstance(module, nn.Linear | nn.Conv2d):
+    if isinstance(module, nn.Linear | nn.Conv2d | nn.Conv3d):
         truncated_normal_(module.weight)
         if module.bias is not None:
             nn.init.zeros_(module.bias)

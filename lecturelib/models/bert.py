@@ -76,7 +76,7 @@ class BERT(nn.Module):
             for _ in range(config.num_layers)
         )
         self.pooler = nn.Linear(d_model, d_model)
-        self.apply(_initialise)
+        self.apply(initialise_bert)
 
     def forward(self, tokens: Tensor, token_types: Tensor | None = None, lengths: Tensor | None = None) -> BERTOutput:
         """Encode texts, or pairs of texts told apart by their token types.
@@ -88,17 +88,26 @@ class BERT(nn.Module):
 
         Shapes: -> hidden (B, T, D), pooled (B, D)
         """
-        self._check(tokens, token_types, lengths)
+        embedded = self.embed(tokens, token_types)
+        if lengths is not None:
+            check_lengths(lengths, *tokens.shape)
+        return self.encode(embedded, None if lengths is None else padding_mask(lengths, tokens.shape[1]))
+
+    def embed(self, tokens: Tensor, token_types: Tensor | None = None) -> Tensor:
+        """The sum of each token's three vectors, before the first norm: (B, T) -> (B, T, D)."""
+        self._check(tokens, token_types)
         where = torch.arange(tokens.shape[1], device=tokens.device)
         types = torch.zeros_like(tokens) if token_types is None else token_types
-        x = self.token_embedding(tokens) + self.type_embedding(types) + self.positions(where)  # (B, T, D)
-        x = self.dropout(self.norm(x))
-        mask = None if lengths is None else padding_mask(lengths, tokens.shape[1])  # (B, 1, T)
+        return self.token_embedding(tokens) + self.type_embedding(types) + self.positions(where)  # (B, T, D)
+
+    def encode(self, embedded: Tensor, mask: Tensor | None = None) -> BERTOutput:
+        """All that follows the sum: norm, blocks and pooler; `mask` as that of `MultiHeadAttention`."""
+        x = self.dropout(self.norm(embedded))  # (B, T, D)
         for block in self.blocks:
             x = block(x, mask)
         return BERTOutput(x, torch.tanh(self.pooler(x[:, 0])))
 
-    def _check(self, tokens: Tensor, token_types: Tensor | None, lengths: Tensor | None) -> None:
+    def _check(self, tokens: Tensor, token_types: Tensor | None) -> None:
         check_tokens(tokens, self.config.vocab_size)
         if not 1 <= tokens.shape[1] <= self.config.max_len:
             raise ValueError(
@@ -110,8 +119,6 @@ class BERT(nn.Module):
             )
         if token_types is not None:
             check_tokens(token_types, self.config.num_token_types, "token_types")
-        if lengths is not None:
-            check_lengths(lengths, *tokens.shape)
 
 
 class BERTPretraining(nn.Module):
@@ -129,8 +136,8 @@ class BERTPretraining(nn.Module):
         self.norm = nn.LayerNorm(config.d_model, eps=EPS)
         self.token_bias = nn.Parameter(torch.zeros(config.vocab_size))
         self.next_sentence = nn.Linear(config.d_model, 2)
-        self.transform.apply(_initialise)
-        self.next_sentence.apply(_initialise)
+        self.transform.apply(initialise_bert)
+        self.next_sentence.apply(initialise_bert)
 
     def forward(
         self, tokens: Tensor, token_types: Tensor | None = None, lengths: Tensor | None = None
@@ -148,7 +155,8 @@ class BERTPretraining(nn.Module):
         return F.linear(x, self.bert.token_embedding.weight, self.token_bias)
 
 
-def _initialise(module: nn.Module) -> None:
+def initialise_bert(module: nn.Module) -> None:
+    """For `model.apply`: truncated normal matrices and tables of standard deviation 0.02, biases zero."""
     if isinstance(module, nn.Linear | nn.Embedding | LearnedPositions):
         truncated_normal_(module.weight)
     if isinstance(module, nn.Linear):

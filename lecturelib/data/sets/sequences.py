@@ -156,6 +156,52 @@ def recalling(
     return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), 1 + num_keys + num_values)
 
 
+def looking_up(
+    batch_size: int, *, num_pairs: int, num_queries: int, num_keys: int = 32, num_values: int = 8, seed: int = 0
+) -> SequenceBatch:
+    """Associative recall as in `recalling`, but one token is a key with its value, as a line of a telephone book is.
+
+    Nothing has to be put together from neighbours, so one look at the right place is all that is asked. Ids: key
+    number · num_values + value number for the pairs, then `num_keys` questions; targets are the values' numbers.
+    T = num_pairs + num_queries.
+    """
+    plain = recalling(
+        batch_size, num_pairs=num_pairs, num_queries=num_queries, num_keys=num_keys, num_values=num_values, seed=seed
+    )
+    pairs, asked = plain.inputs[:, : 2 * num_pairs].unflatten(1, (-1, 2)), plain.inputs[:, 2 * num_pairs :]
+    lines = (pairs[..., 0] - 1) * num_values + pairs[..., 1] - 1 - num_keys  # (B, pairs)
+    inputs = torch.cat((lines, num_keys * num_values + asked - 1), dim=1)  # (B, T)
+    answers = plain.targets[:, 2 * num_pairs :] - 1 - num_keys
+    targets = torch.cat((torch.full_like(lines, IGNORE), answers), dim=1)  # (B, T)
+    return SequenceBatch(inputs, targets, num_keys * (num_values + 1))
+
+
+def hopping(
+    batch_size: int, *, num_nodes: int, num_queries: int, max_hops: int, seed: int = 0
+) -> tuple[SequenceBatch, Tensor]:
+    """Read where each node points, then say for some nodes where 0 to `max_hops` steps along the pointers lead.
+
+    Ids: node · num_nodes + where it points, then (max_hops + 1) · node + hops for the questions; targets are nodes.
+    T = num_nodes + num_queries. The second result is how many hops are asked, (B, T), -1 where nothing is.
+    """
+    _check(1, batch_size=batch_size, num_nodes=num_nodes, num_queries=num_queries)
+    _check(0, max_hops=max_hops)
+    draw = _generator("hopping", seed)
+    pointers = draw.random((batch_size, num_nodes)).argsort(axis=1)  # (B, nodes)
+    order = draw.random((batch_size, num_nodes)).argsort(axis=1)  # where each node stands
+    start = draw.integers(0, num_nodes, (batch_size, num_queries))
+    hops = draw.integers(0, max_hops + 1, (batch_size, num_queries))
+    here = start.copy()
+    for hop in range(max_hops):
+        here = np.where(hop < hops, np.take_along_axis(pointers, here, axis=1), here)
+    table = order * num_nodes + np.take_along_axis(pointers, order, axis=1)  # (B, nodes)
+    inputs = np.concatenate([table, num_nodes**2 + start * (max_hops + 1) + hops], axis=1)  # (B, T)
+    targets = np.concatenate([np.full_like(table, IGNORE), here], axis=1)
+    asked = np.concatenate([np.full_like(table, -1), hops], axis=1)
+    vocab_size = num_nodes * (num_nodes + max_hops + 1)
+    return SequenceBatch(torch.from_numpy(inputs), torch.from_numpy(targets), vocab_size), torch.from_numpy(asked)
+
+
 def adding(batch_size: int, *, length: int, base: int = 10, seed: int = 0) -> SequenceBatch:
     """Add the two digits that are marked, one in each half of `length` digits, and say the sum at the end.
 

@@ -1,4 +1,4 @@
-"""Drawings of multi-head attention: as data flow, as matrices that are split and merged, and where positions enter."""
+"""Drawings of multi-head attention: as data flow, and where positions enter."""
 
 from typing import NamedTuple
 
@@ -45,13 +45,13 @@ def flow(layer: MultiHeadAttention, query: Tensor, key: Tensor) -> Flow:
     return Flow(query, key, queries, keys, values, q, k, v, scores, weights, heads, merged, layer.out_proj(merged))
 
 
-def run_flow(layer: MultiHeadAttention, *, same: bool = False) -> tuple[Shapes, dict[str, str]]:
+def run_flow(layer: MultiHeadAttention) -> tuple[Shapes, dict[str, str]]:
     """The shape of every tensor in the drawing."""
     batch, num_queries, num_keys = free_sizes(layer, 3, (layer.num_heads, layer.head_dim))
-    letters = {"B": batch, "D": layer.d_model, "H": layer.num_heads, "Dh": layer.head_dim}
-    letters |= {"T": num_queries} if same else {"Tq": num_queries, "Tk": num_keys}
+    sizes = {"B": batch, "D": layer.d_model, "H": layer.num_heads, "Dh": layer.head_dim}
+    letters = sizes | {"Tq": num_queries, "Tk": num_keys}
     query = torch.zeros(batch, num_queries, layer.d_model)
-    key = query if same else torch.zeros(batch, num_keys, layer.kv_dim)
+    key = torch.zeros(batch, num_keys, layer.kv_dim)
     with watched(layer) as outputs:
         tensors = flow(layer, query, key)
     shapes = Shapes(letters, outputs)
@@ -92,69 +92,6 @@ def attention_diagram(layer: MultiHeadAttention | None = None) -> Diagram:
     alt = f"""Multi-head attention as data flow. Queries come from who asks, keys and values from who is asked; each is
     split into {layer.num_heads} heads. Queries and keys give scores {step["scores"]}; a mask and a softmax make weights
     of them; the weights sum the values; the heads are merged and mapped once more to {step["out"]}."""
-    return Diagram(alt, describe, {"": layer}, (shapes,))
-
-
-def heads_diagram(layer: MultiHeadAttention | None = None) -> Diagram:
-    """Splitting the width into heads and merging it again, as matrices whose cells carry the number of their head."""
-    layer = layer or MultiHeadAttention(6, 3)
-    heads, width = layer.num_heads, layer.head_dim
-    if layer.d_model > 8:
-        raise ValueError(f"every column is drawn, so d_model may be 8 at most, got {layer.d_model}")
-    shapes, step = run_flow(layer, same=True)
-    kinds, length, side = ("attention", "feed", "embed", "gate"), 4, 17.0
-
-    def matrix(canvas: Canvas, x: float, y: float, numbers: list[int]) -> Rect:
-        row = [kinds[number % len(kinds)] for number in numbers]
-        words = [str(number + 1) for number in numbers]
-        return canvas.cells(x, y, [row] * length, side=side, words=[words] * length)
-
-    def pen(canvas: Canvas, x: float, y: float) -> None:
-        middle, whole = x + 173, [number for number in range(heads) for _ in range(width)]
-        tall, pitch = length * side, 346 / heads
-        box = canvas.box(
-            Rect(middle - 110, y, 220, 44),
-            "three maps of each token",
-            "attention",
-            note="to queries, keys and values",
-            of=("query_proj", "key_proj", "value_proj"),
-        )
-        left = middle - len(whole) * side / 2
-        top = matrix(canvas, left, y + 78, whole)
-        canvas.wire(box.side("bottom"), top.side("top"), label=step["queries"])
-        canvas.text(left - 8, y + 78 + tall / 2 + 4, "rows: tokens", anchor="end")
-        canvas.text(left + top.w + 8, y + 78 + tall / 2 + 4, "columns: features", anchor="start")
-        split, attend, merge = y + 78 + tall + 52, y + 78 + 2 * tall + 82, y + 78 + 2 * tall + 82 + 44 + 28
-        canvas.text(x + pitch, attend - 11, step["split_queries"], style="shape")
-        last = matrix(canvas, left, merge + tall + 50, whole)
-        canvas.text(x + pitch, merge - 10, step["heads"], style="shape")
-        for head in range(heads):
-            axis = x + (head + 0.5) * pitch
-            part = matrix(canvas, axis - width * side / 2, split, [head] * width)
-            canvas.wire((left + (head + 0.5) * width * side, top.y + top.h), part.side("top"))
-            name = canvas.box(
-                Rect(axis - pitch / 2 + 3, attend, pitch - 6, 44), f"head {head + 1}", note="attends alone"
-            )
-            canvas.wire(part.side("bottom"), name.side("top"))
-            result = matrix(canvas, axis - width * side / 2, merge, [head] * width)
-            canvas.wire(name.side("bottom"), result.side("top"))
-            canvas.wire(result.side("bottom"), (left + (head + 0.5) * width * side, last.y))
-        out = canvas.box(
-            Rect(middle - 110, last.y + tall + 34, 220, 44),
-            "one map mixes the heads",
-            "attention",
-            note="out_proj",
-            of=("out_proj",),
-        )
-        canvas.wire(last.side("bottom"), out.side("top"), label=step["merged"])
-        canvas.wire(out.side("bottom"), (middle, out.y + 64), label=step["out"])
-
-    def describe(narrow: bool) -> Part:
-        return Free(346, 78 + 4 * length * side + 82 + 72 + 50 + 100, pen)
-
-    alt = f"""Splitting and merging heads: a matrix of one row per token and {layer.d_model} columns is cut into {heads}
-    blocks of {width} columns, each head attends with its own block, and the {heads} results are laid side by side again
-    before one map mixes them."""
     return Diagram(alt, describe, {"": layer}, (shapes,))
 
 

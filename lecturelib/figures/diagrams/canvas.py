@@ -256,19 +256,21 @@ class Canvas:
         """
         rows, columns = len(grid), len(grid[0])
         rect = Rect(x, y, columns * side, rows * side)
+        squares: dict[str, list[str]] = {}  # by kind: one path for all of a kind, which keeps the page small
         for i, row in enumerate(grid):
             for j, kind in enumerate(row):
-                left, top = x + j * side, y + i * side
-                fill = (
-                    f'fill="{KINDS[kind]}" fill-opacity="{0.18 if kind == "plain" else 0.5}"' if kind else 'fill="none"'
-                )
-                self.svg.append(
-                    f'<rect x="{_number(left)}" y="{_number(top)}" width="{_number(side)}" height="{_number(side)}" '
-                    f'{fill} stroke="currentColor" stroke-opacity=".5" stroke-width=".8"/>'
-                )
-                if words and words[i][j]:
-                    inside = Rect(left, top, side, side)
-                    self.text(left + side / 2, top + side / 2 + 4.2, words[i][j], inside=inside)
+                corner, long = f"{_number(x + j * side)} {_number(y + i * side)}", _number(side)
+                squares.setdefault(kind, []).append(f"M{corner}h{long}v{long}h-{long}z")
+        for kind, paths in squares.items():
+            fill = f'fill="{KINDS[kind]}" fill-opacity="{0.18 if kind == "plain" else 0.5}"' if kind else 'fill="none"'
+            self.svg.append(
+                f'<path d="{"".join(paths)}" {fill} stroke="currentColor" stroke-opacity=".5" stroke-width=".8"/>'
+            )
+        for i, line in enumerate(words or []):
+            for j, word in enumerate(line):
+                if word:
+                    inside = Rect(x + j * side, y + i * side, side, side)
+                    self.text(inside.x + side / 2, inside.y + side / 2 + 4.2, word, inside=inside)
         if regions:
             lines = [f"M{_number(x)} {_number(y)}h{_number(rect.w)}v{_number(rect.h)}h{_number(-rect.w)}z"]
             for i, j in ((i, j) for i in range(rows) for j in range(columns)):

@@ -55,6 +55,8 @@ class Diagram:
 
     def _repr_html_(self) -> str:
         drawings = self._svg(self.wide, "for-page") + self._svg(self.narrow, "for-phone")
+        if self._svg(self.wide, "") == self._svg(self.narrow, ""):  # many are narrow enough for a phone as they are
+            drawings = self._svg(self.wide, "for-all")
         figure = f'<div class="lecturelib-figure lecturelib-diagram">{drawings}</div>'
         return f"{figure}{PAGE_STYLE}<style>{STYLE}</style>"
 

@@ -28,6 +28,7 @@ MEANINGS = {
     "A": "actions",
     "Ne": "experts",
     "P": "pixels of a side",
+    "Q": "object queries",
 }
 SMALLEST = 2  # batch or length of a run that measures
 RUN = ("B", "T", "S", "Ns", "Tp", "Tq", "Tk", "K")  # chosen by whoever runs the model, not by the model

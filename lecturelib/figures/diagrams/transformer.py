@@ -99,23 +99,6 @@ def _measure_block(block: Any) -> Shapes:
     return measure(block, x, letters=letters)
 
 
-def block_diagram(block: Block | None = None) -> Diagram:
-    """One block of an encoder, or of a decoder-only model, wired as the given one is."""
-    block = block or _wired(PreNorm, 48, 4)
-    shapes = _measure_block(block)
-    stream = shapes["mixer"]
-
-    def describe(narrow: bool) -> Part:
-        return Column([Box("tokens", shape=stream), block_parts(block, "", shapes), Box("next block")])
-
-    kind = "pre-norm" if isinstance(block.mixer_wiring, PreNorm) else "post-norm"
-    alt = (
-        f"A {kind} transformer block: attention, then a feed-forward net, each with a layer norm and with a bypass "
-        f"that is added to its output; {stream} goes in and comes out."
-    )
-    return Diagram(alt, describe, {"": block}, (shapes,))
-
-
 def _two_wirings(
     pre: nn.Module, post: nn.Module, alt: str, draw: Callable[[Any, str, Shapes, bool], list[Part]]
 ) -> Diagram:
@@ -162,23 +145,6 @@ def decoder_wirings_diagram(pre: DecoderBlock | None = None, post: DecoderBlock 
     return _two_wirings(pre or _wired_decoder(PreNorm, 48, 4), post or _wired_decoder(PostNorm, 48, 4), alt, draw)
 
 
-def gpt_diagram(model: Any) -> Diagram:
-    """A `GPT`, from token ids to the logits of the next token."""
-    config = model.config
-    batch, length = free_sizes(model, 2)
-    letters = {"B": batch, "T": length, "D": config.d_model, "V": config.vocab_size}
-    tokens = torch.zeros(batch, length, dtype=torch.long)
-    shapes = measure(model, tokens, letters=letters, sized=True)
-
-    def describe(narrow: bool) -> Part:
-        return gpt_parts(model, "", shapes, shapes.of("token ids", tokens))
-
-    alt = f"""GPT: token ids are looked up in an embedding table, positions are added, {config.num_layers} blocks of
-    masked attention and a feed-forward net follow, and the result is compared with every token's embedding to give
-    logits of the next token."""
-    return Diagram(alt, describe, {"": model}, (shapes,))
-
-
 def gpt_parts(model: Any, at: str, shapes: Shapes, ids: str, *, tight: bool = False) -> Column:
     """The column of a GPT; `tight` for two models side by side."""
     under, config, line = f"{at}." if at else "", model.config, "\n" if tight else " "
@@ -205,62 +171,18 @@ def gpt_parts(model: Any, at: str, shapes: Shapes, ids: str, *, tight: bool = Fa
     return Column([*parts, Box("next token" if tight else "logits of the next token")])
 
 
-def transformer_diagram(model: Any) -> Diagram:
-    """A `Transformer`: encoder and decoder side by side, and the wire between them."""
-    config = model.config
-    batch, source, target = free_sizes(model, 3)
-    letters = {"B": batch, "S": source, "T": target, "D": config.d_model, "V": config.vocab_size}
-    read, written = torch.zeros(batch, source, dtype=torch.long), torch.zeros(batch, target, dtype=torch.long)
-    shapes = measure(model, read, None, written, letters=letters, sized=True)
-    return Diagram(
-        f"""The transformer: an encoder of {config.num_layers} blocks reads the source, a decoder of
-        {config.num_layers} blocks reads the target so far, and cross-attention in each decoder block takes its keys
-        and values from the encoder's output.""",
-        lambda narrow: _Transformer(model, shapes, shapes.of("source", read), shapes.of("target", written), narrow),
-        {"": model},
-        (shapes,),
-    )
+class ReadAndWrite(Part):
+    """A column that reads, one that writes, and a wire from the first into the box "cross" of the second.
 
+    Args:
+        encoder: ends in what the wire carries
+        decoder: with a box named "cross"
+        memory: the shape on the wire
+        gap: between the columns
+    """
 
-class _Transformer(Part):
-    """Two columns that end at the same height, and a wire from the first into the second's cross-attention."""
-
-    def __init__(self, model: Any, shapes: Shapes, source: str, target: str, narrow: bool) -> None:
-        self.gap = 22.0 if narrow else 70.0
-        self.shape = shapes[""]
-        times = f"× {model.config.num_layers}"
-        positions = ("positions",) if any(True for _ in model.positions.parameters()) else ()
-
-        def embed(copy: bool, shape: str) -> list[Part]:
-            return [
-                Box("embedding", "embed", of=("embedding",), copy=copy, note="one table" if not copy else "same table"),
-                Box("+ positions", "embed", of=positions, copy=copy, shape=shape),
-            ]
-
-        def norm(path: str) -> list[Part]:
-            has_norm = any(True for _ in getattr(model, path).parameters())
-            return [Box("layer norm", "norm", of=(path,), shape=shapes[path])] if has_norm else []
-
-        read, written = shapes["encoder.*"], shapes["decoder.*"]
-        pad = 6.0 if narrow else PAD
-        attention = "self-\nattention" if narrow else "self-attention"
-        inner = block_parts(model.encoder[0], "encoder.*", shapes, attention=attention, notes=False, tight=narrow)
-        self.encoder = Column(
-            [Box("source ids", shape=source), *embed(False, read), Repeat(inner, times, pad), *norm("encoder_norm")]
-        )
-        masked = "masked\nattention" if narrow else "masked\nself-attention"
-        inner = block_parts(
-            model.decoder[0], "decoder.*", shapes, attention=masked, memory="cross", notes=False, tight=narrow
-        )
-        head = Box("compare with\nembedding", "embed", of=("embedding",), copy=True, shape=self.shape)
-        parts = [
-            Box("target ids", shape=target),
-            *embed(True, written),
-            Repeat(inner, times, pad),
-            *norm("decoder_norm"),
-        ]
-        self.decoder = Column([*parts, head, Box("logits")])
-        self.memory = read
+    def __init__(self, encoder: Column, decoder: Column, *, memory: str, gap: float) -> None:
+        self.encoder, self.decoder, self.memory, self.gap = encoder, decoder, memory, gap
 
     def size(self) -> tuple[float, float]:
         (left, first), (right, second) = self.encoder.size(), self.decoder.size()
@@ -283,3 +205,56 @@ class _Transformer(Part):
             label_at=(axis - 7, bottom + 34),
             anchor="middle",
         )
+
+
+def transformer_diagram(model: Any) -> Diagram:
+    """A `Transformer`: encoder and decoder side by side, and the wire between them."""
+    config = model.config
+    batch, source, target = free_sizes(model, 3)
+    letters = {"B": batch, "S": source, "T": target, "D": config.d_model, "V": config.vocab_size}
+    read, written = torch.zeros(batch, source, dtype=torch.long), torch.zeros(batch, target, dtype=torch.long)
+    shapes = measure(model, read, None, written, letters=letters, sized=True)
+    return Diagram(
+        f"""The transformer: an encoder of {config.num_layers} blocks reads the source, a decoder of
+        {config.num_layers} blocks reads the target so far, and cross-attention in each decoder block takes its keys
+        and values from the encoder's output.""",
+        lambda narrow: _transformer(model, shapes, shapes.of("source", read), shapes.of("target", written), narrow),
+        {"": model},
+        (shapes,),
+    )
+
+
+def _transformer(model: Any, shapes: Shapes, source: str, target: str, narrow: bool) -> ReadAndWrite:
+    times = f"× {model.config.num_layers}"
+    positions = ("positions",) if any(True for _ in model.positions.parameters()) else ()
+
+    def embed(copy: bool, shape: str) -> list[Part]:
+        return [
+            Box("embedding", "embed", of=("embedding",), copy=copy, note="one table" if not copy else "same table"),
+            Box("+ positions", "embed", of=positions, copy=copy, shape=shape),
+        ]
+
+    def norm(path: str) -> list[Part]:
+        has_norm = any(True for _ in getattr(model, path).parameters())
+        return [Box("layer norm", "norm", of=(path,), shape=shapes[path])] if has_norm else []
+
+    read, written = shapes["encoder.*"], shapes["decoder.*"]
+    pad = 6.0 if narrow else PAD
+    attention = "self-\nattention" if narrow else "self-attention"
+    inner = block_parts(model.encoder[0], "encoder.*", shapes, attention=attention, notes=False, tight=narrow)
+    encoder = Column(
+        [Box("source ids", shape=source), *embed(False, read), Repeat(inner, times, pad), *norm("encoder_norm")]
+    )
+    masked = "masked\nattention" if narrow else "masked\nself-attention"
+    inner = block_parts(
+        model.decoder[0], "decoder.*", shapes, attention=masked, memory="cross", notes=False, tight=narrow
+    )
+    head = Box("compare with\nembedding", "embed", of=("embedding",), copy=True, shape=shapes[""])
+    parts = [
+        Box("target ids", shape=target),
+        *embed(True, written),
+        Repeat(inner, times, pad),
+        *norm("decoder_norm"),
+    ]
+    decoder = Column([*parts, head, Box("logits")])
+    return ReadAndWrite(encoder, decoder, memory=read, gap=22.0 if narrow else 70.0)

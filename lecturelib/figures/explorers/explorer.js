@@ -141,21 +141,29 @@ function makeKit(root, live) {
 
   // A grid of values with a name at every row and column: ink is the size, orange is below zero, a frame is the chosen
   // row. Overlays may be drawn on `svg` at x(column), y(row). Options: rows, columns (names), rowsName, columnsName,
-  // onChoose(i, j), every (name only each so many), room (widest in pixels), under (an element to lie over).
+  // onChoose(i, j), every (name only each so many), room (widest in pixels), tall (least height of a row in pixels).
   function matrix(options) {
     const rows = options.rows, columns = options.columns, every = options.every || 1;
     const longest = function (names) { return Math.max(1, ...names.map(function (n) { return Array.from(n).length; })); };
-    const left = 6 + 7.4 * Math.min(12, longest(rows)) + (options.rowsName ? 18 : 0);
     const slant = longest(columns) > 2;
-    const top = (slant ? 10 + 6.2 * Math.min(12, longest(columns)) : 18) + (options.columnsName ? 16 : 0);
-    const right = slant ? 3.4 * Math.min(12, longest(columns)) : 2;
-    const room = Math.min(options.room || 420, root.clientWidth || 420) - left - right;
-    const cell = Math.max(3, Math.min(26, Math.floor(room / columns.length), Math.floor(520 / rows.length)));
-    const width = left + columns.length * cell + right, height = top + rows.length * cell + 2;
+    let letters, left, top, right, cell;
+    for (letters of [12, 9, 7]) { // where cells would be lower than their names, the names are cut
+      left = 6 + 7.4 * Math.min(letters, longest(rows)) + (options.rowsName ? 18 : 0);
+      top = (slant ? 10 + 6.2 * Math.min(letters, longest(columns)) : 18) + (options.columnsName ? 16 : 0);
+      right = slant ? 3.4 * Math.min(letters, longest(columns)) : 2;
+      const room = Math.min(options.room || 420, root.clientWidth || 420) - left - right;
+      const high = Math.floor(520 / rows.length);
+      cell = Math.max(3, Math.min(26, Math.floor(room / columns.length), high));
+      if (cell >= Math.min(14, high)) break;
+    }
+    const tall = Math.max(cell, options.tall || 0);
+    const width = left + columns.length * cell + right, height = top + rows.length * tall + 2;
     const picture = svg("svg", { class: "matrix", role: "img", width: width, height: height,
       viewBox: "0 0 " + width + " " + height });
-    const x = function (j) { return left + j * cell; }, y = function (i) { return top + i * cell; };
-    const cut = function (name) { return Array.from(name).length > 12 ? Array.from(name).slice(0, 11).join("") + "…" : name; };
+    const x = function (j) { return left + j * cell; }, y = function (i) { return top + i * tall; };
+    const cut = function (name) {
+      return Array.from(name).length > letters ? Array.from(name).slice(0, letters - 1).join("") + "…" : name;
+    };
     if (options.columnsName) picture.append(svg("text", { class: "axis", x: x(0), y: 12 }, options.columnsName + " →"));
     if (options.rowsName) picture.append(svg("text", { class: "axis", transform: "translate(12 " + y(0) + ") rotate(90)" }, options.rowsName + " →"));
     columns.forEach(function (name, j) {
@@ -173,13 +181,13 @@ function makeKit(root, live) {
     rows.forEach(function (_, i) {
       columns.forEach(function (_, j) {
         const title = svg("title", {});
-        const square = svg("rect", { class: "cell", x: x(j), y: y(i), width: cell, height: cell,
+        const square = svg("rect", { class: "cell", x: x(j), y: y(i), width: cell, height: tall,
           onclick: function () { if (options.onChoose) options.onChoose(i, j); } }, title);
         cells.push({ square: square, title: title });
         picture.append(square);
       });
     });
-    const frame = svg("rect", { class: "frame", x: x(0), width: columns.length * cell, height: cell, visibility: "hidden" });
+    const frame = svg("rect", { class: "frame", x: x(0), width: columns.length * cell, height: tall, visibility: "hidden" });
     picture.append(frame);
     return {
       node: picture, svg: picture, x: x, y: y, cell: cell,

@@ -88,4 +88,6 @@ def pack(array: ArrayLike) -> dict[str, object]:
 
 @cache
 def _read(path: Path) -> str:
-    return path.read_text(encoding="utf-8").strip()
+    """A script or a style without indentation and lines of comment: a page may hold it many times."""
+    lines = map(str.strip, path.read_text(encoding="utf-8").splitlines())
+    return "\n".join(line for line in lines if line and not line.startswith("//"))

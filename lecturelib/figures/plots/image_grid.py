@@ -1,4 +1,4 @@
-"""Small pictures in a grid, each under its title, with attention laid over them where there is any."""
+"""Small pictures in a grid, each under its title, with attention or boxes laid over them where there are any."""
 
 import math
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from lecturelib.figures.plots.picture import FONT_SIZE, NARROW, WIDE, Picture, house_style, new_figure
@@ -22,7 +23,9 @@ def image_grid(
     alt: str,
     titles: Sequence[str] | None = None,
     overlays: Sequence[ArrayLike | None] | None = None,
+    boxes: Sequence[ArrayLike | None] | None = None,
     columns: int = 8,
+    once: bool = False,
 ) -> Picture:
     """Draw pictures side by side at their own resolution.
 
@@ -31,24 +34,27 @@ def image_grid(
         alt: the finding in a sentence
         titles: one for each picture
         overlays: for each picture, None or (rows, columns) weights of patches; the largest is the most orange
+        boxes: for each picture, None or (boxes, 4): middle x and y, width and height, as parts of the picture's sides
         columns: pictures in a row; fewer where the titles need more room
+        once: one small layout for page and phone, where a page has many bitmaps
     """
-    for name, given in (("titles", titles), ("overlays", overlays)):
+    for name, given in (("titles", titles), ("overlays", overlays), ("boxes", boxes)):
         if given is not None and len(given) != len(images):
             raise ValueError(f"{name} must be one for each of {len(images)} pictures, got {len(given)}")
     title_width = (0.6 * FONT_SIZE * max(map(len, titles or [""])) + 6) / 72  # inches
     with house_style():
         wide, narrow = (
-            _draw(images, titles, overlays, max(1, min(columns, len(images), int(width / title_width))), width)
+            _draw(images, titles, overlays, boxes, max(1, min(columns, len(images), int(width / title_width))), width)
             for width in (WIDE, NARROW)
         )
-        return Picture(wide, alt, narrow)
+        return Picture(wide, alt, narrow, once=once)
 
 
 def _draw(
     images: Sequence[ArrayLike],
     titles: Sequence[str] | None,
     overlays: Sequence[ArrayLike | None] | None,
+    boxes: Sequence[ArrayLike | None] | None,
     columns: int,
     width: float,
 ) -> Figure:
@@ -66,6 +72,12 @@ def _draw(
             weights = np.asarray(overlay, dtype=float)
             top = weights.max() if weights.max() > 0 else 1.0
             axes[index].imshow(weights / top, cmap=OVERLAY_MAP, vmin=0, vmax=1, interpolation="none", extent=extent)
+        found = None if boxes is None else boxes[index]
+        for x, y, wide, high in np.asarray([] if found is None else found, dtype=float).reshape(-1, 4).tolist():
+            corner = ((x - wide / 2) * pixels.shape[1], (y - high / 2) * pixels.shape[0])
+            for line, colour in ((3.2, "black"), (1.4, "white")):  # to be seen on any pixels
+                sides = (wide * pixels.shape[1], high * pixels.shape[0])
+                axes[index].add_patch(Rectangle(corner, *sides, fill=False, linewidth=line, edgecolor=colour))
         if titles is not None:
             axes[index].set_title(titles[index])
     return figure

@@ -6,6 +6,7 @@ and marker as well as in colour. It fills the column: it is laid out twice, for 
 layout that scales would have text too small on the phone or too large on the page.
 """
 
+import base64
 import hashlib
 import html
 import io
@@ -18,6 +19,7 @@ import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
+from PIL import Image
 
 # Each has a contrast of at least 3:1 both on white and on the dark page.
 BLUE, ORANGE, GREEN, PURPLE, RED, GREY = "#2f7ed8", "#d2691e", "#2b9258", "#a05bd0", "#d64550", "#848484"
@@ -63,6 +65,7 @@ _STYLE: Any = {
 PAGE_STYLE = (
     "<style>.lecturelib-figure{margin:0.5em 0;color:inherit}"
     ".lecturelib-figure svg{width:100%;height:auto}.lecturelib-figure svg.for-phone{display:none}"
+    ".lecturelib-figure svg.for-both{display:block;max-width:30rem;margin:auto}"
     "@media(max-width:600px){.lecturelib-figure svg.for-page{display:none}"
     ".lecturelib-figure svg.for-phone{display:block}}"
     "html[data-theme=dark] .bd-content div.cell_output .text_html:has(.lecturelib-figure)"
@@ -99,9 +102,10 @@ class Picture:
         figure: as the page shows it
         alt: the finding in a sentence
         narrow: as a phone shows it; without one, the same figure is laid out again in less width
+        once: store the narrow layout alone, for pages too, where it is drawn small; half of the bytes
     """
 
-    def __init__(self, figure: Figure, alt: str, narrow: Figure | None = None) -> None:
+    def __init__(self, figure: Figure, alt: str, narrow: Figure | None = None, *, once: bool = False) -> None:
         self.alt = " ".join(alt.split())
         if len(self.alt) < 20:
             raise ValueError(f"alt text must be a sentence that states what the figure shows, got {alt!r}")
@@ -109,13 +113,16 @@ class Picture:
         if narrow is None:
             width, height = figure.get_size_inches()
             figure.set_size_inches(NARROW, height * (1 + NARROW / width) / 2)
-        self.narrow_svg = _page_svg(narrow or figure, self.alt, "for-phone")
+        self.narrow_svg = _page_svg(narrow or figure, self.alt, "for-both" if once else "for-phone")
+        if once:
+            self.svg = self.narrow_svg
 
     def __repr__(self) -> str:
         return f"[picture: {self.alt}]"
 
     def _repr_html_(self) -> str:
-        return f'<div class="lecturelib-figure">{self.svg}{self.narrow_svg}</div>{PAGE_STYLE}'
+        drawings = self.svg if self.svg == self.narrow_svg else self.svg + self.narrow_svg
+        return f'<div class="lecturelib-figure">{drawings}</div>{PAGE_STYLE}'
 
 
 def _page_svg(figure: Figure, alt: str, kind: str) -> str:
@@ -130,11 +137,43 @@ def _page_svg(figure: Figure, alt: str, kind: str) -> str:
     svg = re.sub(r'<g id="[^"]*"', "<g", svg)
     svg = re.sub(r' id="image[0-9a-f]+"', "", svg)  # one bitmap drawn twice would give its id twice
     svg = re.sub(r"(font: [^;\"]*?px )[^;\"]*", r"\1system-ui, sans-serif", svg)
-    svg = re.sub(r"font-family: [^;\"]*", "font-family: system-ui, sans-serif", svg)
-    svg = re.sub(
-        r'="[^"]*"', lambda quoted: re.sub(r"(\.\d{3})\d+", r"\1", quoted.group()), svg
-    )  # a third of the bytes
+    svg = re.sub(r"font-family: [^;\"]*(?:; )?", "", svg)  # the whole drawing has one, see below
+    svg = re.sub(r' transform="rotate\(-?0 [^)]*\)"', "", svg)
+    svg = re.sub(r'(?<==")data:image/png;base64,[^"]*', lambda found: _lighter(found.group()), svg)
+    svg = re.sub(r' (?:d|points|viewBox|x|y|width|height)="[^"]*"', lambda found: _rounded(found.group()), svg)
+    svg = re.sub(r'="(?!data:)[^"]*"', lambda quoted: re.sub(r"(\.\d{3})\d+", r"\1", quoted.group()), svg)
     svg = svg.replace(INK, "currentColor")
     svg = re.sub(r">\s+<", "><", svg)
+    svg = re.sub(r"<g>(<(?:path|use|image)\b[^<>]*/>|<text\b[^<>]*>[^<>]*</text>)</g>", r"\1", svg)
+    svg = re.sub(r'style="[^"]*"', lambda found: found.group().replace(": ", ":").replace("; ", ";"), svg)
     label = html.escape(alt)
-    return svg.replace("<svg", f'<svg class="{kind}" role="img" aria-label="{label}"', 1).strip()
+    return svg.replace(
+        "<svg", f'<svg class="{kind}" font-family="system-ui, sans-serif" role="img" aria-label="{label}"', 1
+    ).strip()
+
+
+def _rounded(attribute: str) -> str:
+    """Coordinates on one line and to a tenth of a point, small ones to a hundredth: most of a plot's bytes."""
+
+    def shorter(found: re.Match[str]) -> str:
+        value = float(found.group())
+        return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
+
+    return re.sub(r"\s+", " ", re.sub(r"-?\d+\.\d{2,}", shorter, attribute)).replace(' "', '"')
+
+
+def _lighter(address: str) -> str:
+    """The same pixels in a smaller PNG: no alpha channel where nothing shines through, a palette for few colours."""
+    kind, _, data = address.partition(",")
+    image = Image.open(io.BytesIO(base64.b64decode(data))).convert("RGBA")
+    if image.getchannel("A").getextrema() != (255, 255):
+        return address
+    image = image.convert("RGB")
+    few = image.getcolors(256)
+    if few is not None:
+        painted = image.quantize(max(2, len(few)), dither=Image.Dither.NONE)
+        image = painted if painted.convert("RGB").tobytes() == image.tobytes() else image
+    buffer = io.BytesIO()
+    image.save(buffer, format="PNG", optimize=True)
+    light = base64.b64encode(buffer.getvalue()).decode()
+    return f"{kind},{light}" if len(light) < len(data) else address

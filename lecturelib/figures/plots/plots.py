@@ -8,7 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, NullFormatter
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 
 from lecturelib.figures.plots.picture import (
@@ -128,6 +128,9 @@ def line_plot(
             ax.xaxis.set_major_locator(MaxNLocator(integer=True))
         if "y" in log:
             ax.set_yscale("log")
+            low, high = ax.get_ylim()
+            if high < 100 * low:  # powers of ten alone would be a tick or two
+                ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             _say_ticks(ax.yaxis)
         return figure
 

@@ -83,7 +83,7 @@ def in_zip(archive: zipfile.ZipFile) -> Iterator[Listed]:
     filled = {parent for path, _ in kept for parent in path.parents} | {
         path for path, member in kept if not member.is_dir()
     }
-    last = dict(kept)  # a name that comes twice: the later, as unpacking would have it
+    last = dict(_with_names_of_their_own(kept))  # in a folder the later of one name, as unpacking would have it
     for path, member in last.items():
         if not member.is_dir():
             for file in _listed(path, partial(_read_member, archive, member)):
@@ -93,6 +93,25 @@ def in_zip(archive: zipfile.ZipFile) -> Iterator[Listed]:
     for top in dict.fromkeys(PurePosixPath(path.parts[0]) for path, _ in paths if len(path.parts) > 1):
         if top not in filled and top not in last:  # somebody's folder with nothing but a program's own files
             yield _folder(top, "is empty")
+
+
+def _with_names_of_their_own(
+    kept: list[tuple[PurePosixPath, zipfile.ZipInfo]],
+) -> Iterator[tuple[PurePosixPath, zipfile.ZipInfo]]:
+    """Loose files of one name and different content may be different people's: the second is called "x (2)"."""
+    taken = {path for path, _ in kept}
+    called: dict[PurePosixPath, dict[tuple[int, int], PurePosixPath]] = {}  # by name and content
+    for path, member in kept:
+        if len(path.parts) > 1 or member.is_dir():
+            yield path, member
+            continue
+        known, number, name = called.setdefault(path, {}), 1, path
+        while known and name in taken:
+            number += 1
+            name = path.with_name(f"{path.stem} ({number}){path.suffix}")
+        name = known.setdefault((member.CRC, member.file_size), name)
+        taken.add(name)
+        yield name, member
 
 
 def _moment(member: zipfile.ZipInfo) -> datetime | None:

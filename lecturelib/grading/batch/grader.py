@@ -10,12 +10,13 @@ import hashlib
 import importlib
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from lecturelib.grading.notebook import NotebookError, parse_notebook
-from lecturelib.grading.rubric.results import SubmissionResult
+from lecturelib.grading.notebook import Notebook, NotebookError, parse_notebook
+from lecturelib.grading.rubric.results import NOT_DEFINED, SubmissionResult, TestResult
 from lecturelib.grading.sandbox.limits import Limits
 from lecturelib.grading.sandbox.sandbox import WARM_IMPORTS, Sandbox
 from lecturelib.grading.sandbox.tiers import SandboxFailed, Tier
@@ -78,6 +79,7 @@ class Grader:
                 with box.open(parsed) as submission:
                     tests = run(rubric, submission, seed=seed)
                     notes = submission.notes
+                reason = of_another_set(rubric, parsed, tests)
             except NotebookError as error:
                 return SubmissionResult(submission=student, rubric=rubric.name, seed=seed, reason=str(error)).to_json()
             except SandboxFailed:
@@ -89,6 +91,7 @@ class Grader:
             rubric=rubric.name,
             seed=seed,
             tests=tests,
+            reason=reason,
             notes=tuple(notes),
             seconds=time.perf_counter() - start,
             answers=tuple(
@@ -102,6 +105,21 @@ class Grader:
         importlib.import_module("lecturelib.grading.rubric.runner")  # torch, meanwhile
         box.wait_until_warm()
         return box.proof.describe()
+
+
+def of_another_set(rubric: "Rubric", notebook: Notebook, tests: Sequence[TestResult]) -> str:
+    """The sentence for whoever handed in another set's notebook; nothing for whoever handed in this one's."""
+    from lecturelib.grading.check.packing import packed_name
+
+    if not tests or any(test.passed for test in tests):
+        return ""
+    name = packed_name(notebook.checks) if notebook.checks else ""
+    if name and name != rubric.name:
+        return f"this looks like a notebook of set {name}, and it was graded as {rubric.name}"
+    if not notebook.checks and all(test.message.endswith(NOT_DEFINED) for test in tests):
+        asked = ", ".join(name for exercise in rubric.exercises.values() for name in exercise.defines)
+        return f"nothing that this set asks for is in the notebook ({asked}); is it one of another set?"
+    return ""
 
 
 @lru_cache(maxsize=1)

@@ -3,10 +3,11 @@
 A submission that cannot be read, or is no notebook, is still listed, and says why when it is loaded: each one gets a
 result. Notebooks are read one at a time, so that thousands need no more memory than a few.
 
-Whose a file is, `owners` decides. A zip that wraps everything in one folder is read as if it did not.
+Whose a file is, `owners` decides. A zip that wraps everything in one folder of its own name is read as if it did not.
 """
 
 import hashlib
+import re
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from lecturelib.grading.batch.archive import DAMAGED, IntakeError, Listed, Reader, in_folder, in_zip, refuse
-from lecturelib.grading.batch.owners import Owner, Top, imitations, owners, platform, readable, top_of
+from lecturelib.grading.batch.owners import Owner, Top, imitations, owners, platform, readable, same_name, top_of
 from lecturelib.grading.notebook import NotebookError, read_bytes
 
 MAX_ATTEMPTS = 20
@@ -112,7 +113,7 @@ def take_in(
         files = [Listed(PurePosixPath(source.name), partial(read_bytes, source))]
     elif zipfile.is_zipfile(source):
         try:
-            files = _without_wrapper(list(in_zip(zipfile.ZipFile(source))), is_student, warnings)
+            files = _without_wrapper(list(in_zip(zipfile.ZipFile(source))), source, is_student, warnings)
         except IntakeError:
             raise
         except DAMAGED as error:
@@ -169,7 +170,10 @@ def _one_folder(source: Path, files: list[Listed]) -> list[str]:
     return [f"all is in one folder, {readable(top)}, so it is one student's; if it is a class, grade {source / top}"]
 
 
-def _without_wrapper(files: list[Listed], is_student: Callable[[str], bool], warnings: list[str]) -> list[Listed]:
+def _without_wrapper(
+    files: list[Listed], source: Path, is_student: Callable[[str], bool], warnings: list[str]
+) -> list[Listed]:
+    """Without the folder around a class, if it is called as the zip is: a folder of another name is a student's."""
     paths = [file.path for file in files if file.is_notebook or file.path.suffix.lower() == ".zip"]
     tops = {path.parts[0] for path in paths}
     if len(paths) < 2 or len(tops) != 1 or any(len(path.parts) < 2 for path in paths):
@@ -177,6 +181,11 @@ def _without_wrapper(files: list[Listed], is_student: Callable[[str], bool], war
     (top,) = tops
     if top.lower().endswith(".zip") or imitations([Top(name=top, is_folder=True, counts=True)]) or is_student(top):
         return files  # it says whose these are
+    downloaded_again = re.sub(r"[ _-]+\d+$| *\(\d+\)$", "", source.stem)
+    if same_name(top) not in map(same_name, (source.stem, downloaded_again)):
+        cure = f"unpack {source.name} and grade that folder, or call the zip {readable(top)}.zip"
+        warnings.append(f"all is in one folder, {readable(top)}, so it is one student's; if it is a class, {cure}")
+        return files
     warnings.append(f"all is in one folder, {readable(top)}: it is taken for a wrapper around a class")
     return [
         replace(file, path=PurePosixPath(*file.path.parts[1:]))

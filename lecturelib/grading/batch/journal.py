@@ -21,6 +21,8 @@ else:
     import fcntl
 
 FILE_NAME = "journal.jsonl"
+# How a reason begins that says nothing about the submission
+GRADER_FAILED, CHANGED = "the grader itself failed on this submission", "it changed while it was graded"
 
 
 class JournalError(RuntimeError):
@@ -68,6 +70,7 @@ class Journal:
             self._file.close()
             raise JournalError(f"another grader is at work in {folder}: wait for it, or give another --out") from None
         self.decisions: dict[str, dict[str, Decision]] = {}  # of each result, by what they are about
+        self._not_final: set[str] = set()
         try:
             self._offsets = self._recover(run, anew)
         except JournalError:
@@ -85,8 +88,10 @@ class Journal:
                 break
             if "run" in entry or held is None:
                 held, offsets = entry, {}
+                self._not_final.clear()
             elif "key" in entry:
                 offsets[entry["key"]] = whole
+                self._note(entry["key"], entry.get("result", {}))
             elif "decided" in entry:
                 decided = Decision(points=entry["points"], comment=entry["comment"])
                 self.decisions.setdefault(entry["decided"], {})[entry["about"]] = decided
@@ -125,8 +130,20 @@ class Journal:
         """Write one result, given as JSON, through to the disk; when this returns, no crash can lose it."""
         self._file.seek(0, os.SEEK_END)
         offset = self._file.tell()
-        self._write(f'{{"key": {json.dumps(key)}, "result": {json.dumps(json.loads(result))}}}')
+        told = json.loads(result)
+        self._write(f'{{"key": {json.dumps(key)}, "result": {json.dumps(told)}}}')
         self._offsets[key] = offset
+        self._note(key, told)
+
+    def is_final(self, key: str) -> bool:
+        """Whether there is a result that says something about the submission: else it is to be graded again."""
+        return key in self._offsets and key not in self._not_final
+
+    def _note(self, key: str, result: dict[str, Any]) -> None:
+        if str(result.get("reason", "")).startswith((GRADER_FAILED, CHANGED)):
+            self._not_final.add(key)
+        else:
+            self._not_final.discard(key)
 
     def _write(self, line: str) -> None:
         self._file.write(line.encode() + b"\n")

@@ -1,25 +1,31 @@
 """What being late costs, by rules that an instructor writes down once:
 
-    due 2026-11-01 23:59; grace 15 minutes; 10% per day; at most 50%; nothing after 7 days; marked 20%
+    due 2026-11-01 23:59; zone Europe/Berlin; grace 15 minutes; 10% per day; at most 50%; nothing after 7 days;
+    marked 20%
 
-Clauses are divided by semicolons, and any may be left out. `due` is the deadline. Whoever comes within the `grace` is
-on time. Then each day that has begun since the deadline, or hour, or week, costs a share of the set's points, or
-`2 points per day`; `at most` limits what it costs, and `nothing after` ends it. `marked` is what it costs if the
-platform marks a submission late without saying when it came; one step, if it is left out.
+Clauses are divided by semicolons, and any may be left out. `due` is the deadline. `zone` is where clocks show the times
+that say no zone of their own, in the rules and in every table; this machine's, if it is left out. Whoever comes within
+the `grace` is on time. Then each day that has begun since the deadline, or hour, or week, costs a share of the set's
+points, or `2 points per day`; `at most` limits what it costs, and `nothing after` ends it. `marked` is what it costs if
+the platform marks a submission late without saying when it came; one step, if it is left out.
 
 When somebody handed in is taken from a table (`--times`), which may also give somebody a deadline of their own, else
-from Moodle's grading worksheet or its zip. Canvas's zip only says that something is late.
+from Moodle's grading worksheet or its zip. Canvas's zip only says that something is late. A table names people by their
+ids; a name counts only if it is one person's.
 """
 
+import contextlib
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 from lecturelib.grading.batch.intake import Found
 from lecturelib.grading.batch.owners import same_name
-from lecturelib.grading.batch.roster import IDS, NAMES, OTHER_IDS, Roster, read_table
+from lecturelib.grading.batch.roster import IDS, NAMES, OTHER_IDS, Roster, read_table, squeezed
 from lecturelib.grading.reports.page import number
 
 SUBMITTED = (
@@ -36,7 +42,17 @@ SPANS = {
 _AMOUNT = r"(?P<amount>\d+(?:\.\d+)?) ?(?P<kind>%|points?)"
 _SPAN = r"(?P<count>\d+(?:\.\d+)?) ?(?P<span>minute|hour|day|week)s?"
 # Moodle's in English, as its worksheet has them, then what spreadsheets write
-FORMATS = ("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%d %B %Y, %I:%M %p", "%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M")
+FORMATS = (
+    *("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%d %B %Y, %I:%M %p", "%d.%m.%Y %H:%M", "%Y-%m-%d %I:%M %p"),
+    *(
+        f"{month} %d, %Y{at} {clock}"
+        for month in ("%b", "%B")
+        for at in ("", " at")
+        for clock in ("%I:%M %p", "%I:%M%p")
+    ),
+)
+# The day first, or the month: taken if only one of them is a date
+SLASHED = tuple(f"{date} {clock}" for date in ("%d/%m/%Y", "%m/%d/%Y") for clock in ("%H:%M", "%H:%M:%S", "%I:%M %p"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,17 +77,54 @@ class Lateness:
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """When each student handed in, and by when they had to, where a table says so."""
+    """When each student handed in, and by when they had to, by what a table calls them; see `of_people`."""
 
     submitted: dict[str, datetime] = field(default_factory=dict)
     due: dict[str, datetime] = field(default_factory=dict)
 
     def of(self, found: Found) -> tuple[datetime | None, datetime | None]:
-        names = [same_name(one) for one in (found.student, found.source, found.name)]
-        submitted = next((self.submitted[one] for one in names if one in self.submitted), None)
+        submitted = self.submitted.get(found.student)
         if submitted is None and found.is_platform_time:
             submitted = found.when
-        return submitted, next((self.due[one] for one in names if one in self.due), None)
+        return submitted, self.due.get(found.student)
+
+    def of_people(self, found: Iterable[Found], roster: Roster | None = None) -> "tuple[Times, list[str]]":
+        """The same by the ids of those who are graded; and which lines of the table are nobody's for sure.
+
+        A line is somebody's by an id, theirs or one that the roster has for them; else by a name, if one person has it.
+        """
+        people = {one.student: one for one in found}
+        by_id: dict[str, set[str]] = {}
+        by_name: dict[str, set[str]] = {}
+        for student, one in people.items():
+            for known in (student, one.source):
+                by_id.setdefault(same_name(known), set()).add(student)
+            by_name.setdefault(squeezed(one.name), set()).add(student)
+        for person in roster.people if roster else ():
+            for known in person.ids:
+                by_id.setdefault(same_name(known), set()).add(person.student)
+            for name in person.names:
+                by_name.setdefault(name, set()).add(person.student)
+
+        def owner(line: str) -> str | None:
+            called = by_name.get(squeezed(line), set()) if any(map(str.isalpha, line)) else set()
+            claims = {line} & people.keys() or by_id.get(same_name(line)) or called
+            return next(iter(claims)) if len(claims) == 1 else None
+
+        made: list[dict[str, datetime]] = []
+        for kept in (self.submitted, self.due):
+            by_student: dict[str, datetime] = {}
+            for line, when in kept.items():
+                whose = owner(line)
+                if whose is not None and by_student.setdefault(whose, when) != when:
+                    raise ValueError(f"the table of times has {whose} twice, with different times: keep one of them")
+            made.append(by_student)
+        nobodys = [line for line in dict.fromkeys([*self.submitted, *self.due]) if owner(line) is None]
+        return Times(submitted=made[0], due=made[1]), nobodys
+
+    def over(self, other: "Times") -> "Times":
+        """These, and another table's where this one says nothing."""
+        return Times(submitted={**other.submitted, **self.submitted}, due={**other.due, **self.due})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +138,7 @@ class LatePolicy:
     most: Amount = Amount(value=100, is_share=True)
     nothing_after: timedelta | None = None
     marked: Amount | None = None
+    zone: tzinfo | None = None
     times: Times = Times()
 
     def judge(self, found: Found, points: float) -> Lateness:
@@ -96,7 +150,7 @@ class LatePolicy:
                 return Lateness(is_late=False)
             penalty = min((self.marked or self.rate).of(points), self.most.of(points))
             return Lateness(is_late=True, told=f"marked late by the platform{_cost(penalty)}", penalty=penalty)
-        by = _same_clock(submitted) - _same_clock(due)
+        by = self._same_clock(submitted) - self._same_clock(due)
         if by <= self.grace:
             return Lateness(is_late=False)
         if self.nothing_after is not None and by > self.nothing_after:
@@ -104,14 +158,26 @@ class LatePolicy:
         penalty = min(math.ceil(by / self.per) * self.rate.of(points), self.most.of(points))
         return Lateness(is_late=True, told=f"{_span(by)} late{_cost(penalty)}", penalty=penalty)
 
+    def _same_clock(self, when: datetime) -> datetime:
+        """A time without a zone of its own is of the rules', else of this machine's."""
+        placed = when.replace(tzinfo=self.zone) if self.zone and when.tzinfo is None else when
+        return placed.astimezone(UTC)  # two times of one zone would be compared without its summer time
+
 
 def parse_policy(rules: str) -> LatePolicy:
     """The policy that the rules describe; ValueError names the clause that cannot be read."""
     policy = LatePolicy()
+    kinds: set[str] = set()
     for clause in filter(None, (part.strip() for part in rules.split(";"))):
         text = " ".join(clause.lower().split())
+        kind = re.split(r"[ \d]", text, maxsplit=1)[0]  # "" of what begins with an amount
+        if kind in kinds:
+            raise ValueError(f"--late has two clauses like {clause!r}, and only one can hold: leave one of them out")
+        kinds.add(kind)
         if match := re.fullmatch(r"due (.+)", text):
             policy = replace(policy, due=moment(clause[4:]))
+        elif re.fullmatch(r"zone \S+", text):
+            policy = replace(policy, zone=_zone(clause.split()[1]))
         elif match := re.fullmatch(rf"grace (?:of )?{_SPAN}", text):
             policy = replace(policy, grace=_timedelta(match))
         elif match := re.fullmatch(rf"{_AMOUNT} (?:per|an?|each|/) ?(?P<span>minute|hour|day|week)", text):
@@ -161,32 +227,46 @@ def _times(lines: list[dict[str, str]], path: Path) -> Times:
     for line in lines:
         for column, kept in ((submitted, made.submitted), (due, made.due)):
             if column and (text := line.get(column, "").strip()) not in ("", "-"):
+                student = line[who].strip()
                 try:
-                    kept[same_name(line[who])] = moment(text)
+                    when = moment(text)
                 except ValueError as error:
-                    raise ValueError(f"{path}, {line[who]}: {error}") from error
+                    raise ValueError(f"{path}, {student}: {error}") from error
+                if kept.setdefault(student, when) != when:
+                    raise ValueError(f"{path} has {student} twice, with different times: keep one of them")
     return made
 
 
 def moment(text: str) -> datetime:
     """A date and time as people and platforms write it; a date alone is the end of that day."""
-    text = text.strip()
+    text = re.sub(r" ?(?:UTC|GMT)$", "+00:00", text.strip())
+    text = re.sub(r" (?=[+-]\d\d:?\d\d$)", "", text)
     try:
         found = datetime.fromisoformat(text)
         return found.replace(hour=23, minute=59, second=59) if re.fullmatch(r"\d{4}-?\d\d-?\d\d", text) else found
     except ValueError:
         pass
-    for form in FORMATS:
-        try:
-            return datetime.strptime(text, form)
-        except ValueError:
-            continue
+    readings = _read_as(text, FORMATS) or _read_as(text, SLASHED)
+    if len(readings) > 1:
+        raise ValueError(f"{text!r} can be read in two ways, day or month first; write it like 2026-11-01 23:59")
+    if readings:
+        return readings.pop()
     raise ValueError(f"{text!r} is no time that can be read; write it like 2026-11-01 23:59, or 2026-11-01T23:59+01:00")
 
 
-def _same_clock(when: datetime) -> datetime:
-    """A time without a zone is this machine's."""
-    return when.astimezone()
+def _read_as(text: str, forms: Iterable[str]) -> set[datetime]:
+    found = set()
+    for form in forms:
+        with contextlib.suppress(ValueError):
+            found.add(datetime.strptime(text, form))
+    return found
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, OSError, ValueError):  # not found, or no name that could be
+        raise ValueError(f"--late knows no zone {name!r}; it is a name such as Europe/Berlin, or UTC") from None
 
 
 def _amount(match: re.Match[str]) -> Amount:

@@ -59,7 +59,7 @@ def decided(outline: Outline, row: Graded, decisions: Mapping[str, Decision]) ->
     """A row as it counts: with the items of written answers, and with what a reviewer decided."""
     result = row.result
     tests = list(result.tests)
-    if tests or result.answers:
+    if tests or not result.reason:
         tests += [
             TestResult(name=item.name, exercise=exercise.name, points=item.points, outcome="written", visible=True)
             for exercise in outline.exercises.values()

@@ -30,10 +30,18 @@ STRANGER = "not on the roster"
 NOTHING = "handed in nothing"
 
 # What a heading may be called, in the order in which it is preferred as the id
-IDS = ("student", "student id", "identifier", "id", "user id", "user", "username", "login", "matriculation number")
-OTHER_IDS = ("sis user id", "sis login id", "id number", "email address", "email", "e-mail", "mail")
-NAMES = ("full name", "name", "student name")
-FIRST_NAMES, LAST_NAMES = ("first name", "firstname", "given name"), ("last name", "lastname", "surname", "family name")
+IDS = (
+    *("student", "student id", "identifier", "id", "user id", "user", "username", "login", "matriculation number"),
+    *("student number", "student no.", "student no", "studentid", "student_id", "sid", "netid", "net id"),
+    *("registration number", "matrikelnummer"),
+)
+OTHER_IDS = (
+    *("sis user id", "sis login id", "id number", "email address", "email", "e-mail", "mail", "e-mail address"),
+    *("id-nummer", "e-mail-adresse"),
+)
+NAMES = ("full name", "name", "student name", "vollständiger name")
+FIRST_NAMES = ("first name", "firstname", "given name", "vorname")
+LAST_NAMES = ("last name", "lastname", "surname", "family name", "nachname")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +92,9 @@ class Roster:
         return _index((one, person) for person in self.people for one in person.names)
 
     def by_id(self, student: str) -> list[Person]:
-        return self._by_id.get(same_name(student), [])
+        """Whose id it is; of several whose ids differ in capitals or spaces, the one who writes it so."""
+        alike = self._by_id.get(same_name(student), [])
+        return [one for one in alike if student in {one.student, *one.ids}] or alike
 
     def by_name(self, name: str) -> list[Person]:
         return self._by_name.get(squeezed(name), [])
@@ -125,8 +135,11 @@ class Roster:
         return Intake(found=everybody, people=ids, warnings=[*intake.warnings, *said])
 
     def _is_doubtful(self, found: Found) -> bool:
-        """The roster settles a name that can be read in two ways, if it has only one of them."""
-        return bool(found.flag) and (not found.others or any(map(self.by_id, found.others)))
+        """The roster settles a name that can be read in two ways, if it has only one of them; and one that is almost
+        another's, if it has just this one."""
+        if found.others:
+            return any(map(self.by_id, found.others))
+        return bool(found.flag) and found.student not in self._by_student
 
     @cached_property
     def _by_student(self) -> dict[str, Person]:
@@ -214,6 +227,7 @@ def read_table(path: Path) -> list[list[str]]:
     if len(content) > MOST_BYTES:
         raise ValueError(f"{path} has {len(content) >> 20} MB; a table of people has less than {MOST_BYTES >> 20}")
     text = _decoded(content).lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    text = re.sub(r"\A\s*sep=.[^\S\n]*\n", "", text, flags=re.IGNORECASE)  # a word from one spreadsheet to another
     first = next((line for line in text.split("\n") if line.strip()), "")
     delimiter = max(",;\t", key=first.count)
     try:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Self
 from urllib.parse import urlsplit
 
 from lecturelib.grading.batch.intake import Found
-from lecturelib.grading.batch.journal import Journal
+from lecturelib.grading.batch.journal import CHANGED, GRADER_FAILED, Journal
 from lecturelib.grading.notebook import NotebookError
 from lecturelib.grading.rubric.results import Graded, SubmissionResult
 
@@ -120,9 +120,7 @@ class FaultTolerantPool:
             if error is None:
                 return future.result()
             self._replace()
-        return (
-            f"the grader itself failed on this submission ({type(error).__name__}: {error}); please look at it by hand"
-        )
+        return f"{GRADER_FAILED} ({type(error).__name__}: {error}); the same command tries again, or look at it by hand"
 
     def _replace(self) -> None:
         self._stack.close()
@@ -158,7 +156,7 @@ class FaultTolerantPool:
 def is_all_graded(found: Iterable[Found], journal: Journal) -> bool:
     """Whether the journal holds a result of everything that can be read: then there is nothing to start."""
     tasks = (_task(entry) for entry in found)
-    return all(reason or task.key in journal for task, reason in tasks)
+    return all(reason or journal.is_final(task.key) for task, reason in tasks)
 
 
 def grade_all(
@@ -181,10 +179,10 @@ def grade_all(
 
     for entry in found:
         task, reason = _task(entry)
-        if task.key in journal:
+        if journal.is_final(task.key):
             yield _row(task, journal.result(task.key))
         elif reason or pool is None:
-            yield finish(task, reason or "it changed while it was graded; run the same command again")
+            yield finish(task, reason or f"{CHANGED}; run the same command again")
         else:
             pool.submit(task)
         while pool is not None and pool.is_full:

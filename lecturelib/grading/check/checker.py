@@ -18,7 +18,7 @@ from lecturelib.grading.check.inline import inline_html
 from lecturelib.grading.check.own_work import OwnWork
 from lecturelib.grading.check.packing import unpack_rubric
 from lecturelib.grading.rubric.results import ExerciseResult, TestResult
-from lecturelib.grading.rubric.rubric import Rubric
+from lecturelib.grading.rubric.rubric import Exercise, Rubric
 from lecturelib.grading.rubric.runner import run
 
 MARKS = {"pass": "✓", "missing": "·"}
@@ -44,8 +44,8 @@ html[data-theme=dark] .bd-content div.cell_output .text_html:has(.lecturelib-che
 class Report:
     """What `check` answers: HTML in a notebook, text in a terminal."""
 
-    def __init__(self, exercises: tuple[ExerciseResult, ...] = (), note: str = "") -> None:
-        self.exercises, self.note = exercises, note
+    def __init__(self, exercises: tuple[ExerciseResult, ...] = (), note: str = "", to_read: str = "") -> None:
+        self.exercises, self.note, self.to_read = exercises, note, to_read
 
     @property
     def passed(self) -> bool:
@@ -53,14 +53,15 @@ class Report:
 
     def __repr__(self) -> str:
         blocks = [_exercise_text(exercise) for exercise in self.exercises]
-        return "\n\n".join([*blocks, *(line for line in (_total(self.exercises), self.note) if line)])
+        return "\n\n".join([*blocks, *self._lines()])
+
+    def _lines(self) -> list[str]:
+        return [line for line in (_total(self.exercises), self.to_read, self.note) if line]
 
     def _repr_html_(self) -> str:
         blocks = [_exercise_html(exercise) for exercise in self.exercises]
         blocks += [
-            f'<div class="lecturelib-check" role="status"><p>{inline_html(line)}</p></div>'
-            for line in (_total(self.exercises), self.note)
-            if line
+            f'<div class="lecturelib-check" role="status"><p>{inline_html(line)}</p></div>' for line in self._lines()
         ]
         return "".join(blocks) + _STYLE
 
@@ -73,14 +74,18 @@ class Checker:
 
     def __call__(self, exercise: str | Callable[..., Any] | None = None) -> Report:
         """Check one exercise, by its name or by a function it defines, or all."""
-        names: tuple[str, ...] = tuple(self.rubric.exercises)
+        names: tuple[str, ...] = tuple(name for name, one in self.rubric.exercises.items() if not one.items)
+        written = [one for one in self.rubric.exercises.values() if one.items]
+        note = " ".join(map(self._read_by_a_person, written))
         if exercise is not None:
             name = exercise if isinstance(exercise, str) else getattr(exercise, "__name__", repr(exercise))
             name = name if name in self.rubric.exercises else self.rubric.owner_of(name) or name
             if name not in self.rubric.exercises:
                 known = ", ".join(f'"{n}"' for n in self.rubric.exercises)
                 return Report(note=f"There is no exercise called {name!r} here. The exercises are {known}.")
-            names = (name,)
+            if self.rubric.exercises[name].items:
+                return Report(note=self._read_by_a_person(self.rubric.exercises[name]))
+            names, note = (name,), ""
         try:
             results = run(self.rubric, OwnWork(self.namespace), seed=0, exercises=names, visible_only=True)
         except KeyboardInterrupt:
@@ -89,7 +94,11 @@ class Checker:
             return Report(
                 note=f"The check itself failed, which is our fault, not yours: {type(error).__name__}: {error}"
             )
-        return Report(tuple(self._exercise(name, results) for name in names))
+        return Report(tuple(self._exercise(name, results) for name in names), to_read=note)
+
+    def _read_by_a_person(self, exercise: Exercise) -> str:
+        points = _count(self.rubric.points_of(exercise.name), "point")
+        return f"“{exercise.title}” is answered in words: nothing checks it, and a person gives its {points}."
 
     def _exercise(self, name: str, results: tuple[TestResult, ...]) -> ExerciseResult:
         tests = tuple(result for result in results if result.exercise == name)

@@ -11,6 +11,7 @@ import base64
 import binascii
 import builtins
 import math
+import re
 import struct
 import textwrap
 import types
@@ -25,6 +26,7 @@ from torch.nn import functional
 from lecturelib.grading.check.recording import Judgement, Recorded, record, replay
 from lecturelib.grading.rubric.compare import Comparison
 from lecturelib.grading.rubric.contest import Contest
+from lecturelib.grading.rubric.outline import Item
 from lecturelib.grading.rubric.rubric import Exercise, GraderTest, Mistake, Rubric
 from lecturelib.grading.sandbox.worker import wire
 from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Opaque, Raised, Reply, Step
@@ -33,6 +35,7 @@ MOST_BYTES = 8 << 20  # unpacked; far above any real one
 _CAPS = wire.Caps(header_bytes=MOST_BYTES, buffer_bytes=MOST_BYTES, nodes=1_000_000)
 _RECORDS = (Call, Step, Judgement, Comparison, Contest, Recorded, Reply, Gradients, Raised, Opaque)
 _PREFIX = struct.Struct("<II")
+_NAME = re.compile(r"[\w.-]{1,80}", re.ASCII)
 _GIVEN_MAY_USE = {"torch": torch, "math": math, "nn": nn, "F": functional}
 
 
@@ -64,18 +67,20 @@ def pack_rubric(rubric: Rubric) -> str:
         for test in visible
     ]
     second = wire.encode(tests, register)
-    about = {
+    about: dict[str, Any] = {
         "name": rubric.name,
         "title": rubric.title,
         "exercises": [
             (e.name, e.title, e.minutes, e.difficulty, e.defines, _hidden_points(rubric, e.name))
             for e in rubric.exercises.values()
-            if not e.items  # a reader grades it, nothing checks it
+            if not e.items
         ],
         "mistakes": [(m.name, m.exercise, m.stands_for, m.hint) for m in rubric.mistakes],
         "given": given_source(rubric),
         "objects": objects,
     }
+    if written := [e for e in rubric.exercises.values() if e.items]:  # what they are read for stays with the reader
+        about["written"] = [(e.name, e.title, e.minutes, e.difficulty, rubric.points_of(e.name)) for e in written]
     packed = zlib.compress(wire.encode(about) + second, 9)
     return "\n".join(textwrap.wrap(base64.b64encode(packed).decode(), 100))
 
@@ -155,6 +160,19 @@ def _given_objects(about: dict[str, Any]) -> Callable[[int, str], Any]:
     return proxy
 
 
+def packed_name(blob: str) -> str:
+    """The set that a stranger's packed checks say they are of; "" if they are no such. Nothing in them is run."""
+    try:
+        data = zlib.decompressobj().decompress(base64.b64decode("".join(blob.split()), validate=True), MOST_BYTES)
+        header, body = _PREFIX.unpack(data[: _PREFIX.size])
+        frame = data[_PREFIX.size :]
+        about = wire.Decoder(wire.Caps(nodes=20_000)).decode(frame[:header], frame[header : header + body])
+        name = about["name"]
+    except (binascii.Error, zlib.error, struct.error, wire.Malformed, ValueError, KeyError, TypeError):
+        return ""
+    return name if isinstance(name, str) and _NAME.fullmatch(name) else ""
+
+
 def unpack_rubric(blob: str) -> Rubric:
     """A rubric of the visible tests: without references, its mistakes known by their answers alone."""
     about, tests = unpack(blob)
@@ -162,6 +180,11 @@ def unpack_rubric(blob: str) -> Rubric:
     for name, title, minutes, difficulty, defines, hidden in about["exercises"]:
         rubric.exercises[name] = Exercise(
             name=name, title=title, minutes=minutes, difficulty=difficulty, defines=defines, hidden_points=hidden
+        )
+    for name, title, minutes, difficulty, points in about.get("written", ()):
+        items = (Item(name="all that a reader looks for", points=points),)
+        rubric.exercises[name] = Exercise(
+            name=name, title=title, minutes=minutes, difficulty=difficulty, defines=(), items=items
         )
     for name, exercise, stands_for, hint in about["mistakes"]:
         rubric.mistakes.append(Mistake(name=name, exercise=exercise, stands_for=stands_for, hint=hint, function=None))

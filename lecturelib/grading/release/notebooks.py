@@ -28,7 +28,7 @@ from typing import Any
 import nbformat
 
 from lecturelib.grading.check.packing import pack_rubric, same_checks
-from lecturelib.grading.notebook import UNGRADED_TAG, read_bytes
+from lecturelib.grading.notebook import INVITATION, UNGRADED_TAG, read_bytes
 from lecturelib.grading.rubric.rubric import Rubric, load_rubric
 from lecturelib.grading.sandbox.worker.packages import MAY_IMPORT
 
@@ -101,7 +101,7 @@ def release(paths: Paths) -> str:
             if rubric.exercises[name].items:
                 current = None  # a reader grades it, nothing checks it
         elif answered := next((tag.partition(":")[2] for tag in tags if tag.startswith("answer:")), None):
-            cells.append(_cell(cell, f"<!-- answer:{answered} -->\n*Write your answer here, in this cell.*"))
+            cells.append(_cell(cell, f"<!-- answer:{answered} -->\n{INVITATION}"))
         elif "install" in tags:
             cells.append(_cell(cell, install_source(repository_url(paths.root))))
         elif module := next((tag.partition(":")[2] for tag in tags if tag.startswith("source:")), None):

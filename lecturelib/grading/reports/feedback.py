@@ -43,18 +43,30 @@ def feedback_page(outline: Outline, graded: Graded) -> str:
         parts.append(f'<p class="hint">{text(_sentence(result.reason))}</p>')
     answers = dict(result.answers)
     titles = {exercise.name: exercise.title for exercise in outline.exercises.values()}
-    parts += [_exercise(exercise, answers.get(exercise.name)) for exercise in result.exercises(titles)]
+    for exercise in result.exercises(titles):
+        is_written = bool(outline.exercises[exercise.name].items) if exercise.name in outline.exercises else False
+        parts.append(_exercise(exercise, answers.get(exercise.name), is_written))
     if result.notes:
         notes = "".join(f"<li>{text(note, 600)}</li>" for note in result.notes[:40])
         parts += ["<h2>Notes</h2>", f"<p>These cost no points by themselves.</p><ul>{notes}</ul>"]
     return page(f"{outline.title}: feedback", "\n".join(parts))
 
 
-def _exercise(exercise: ExerciseResult, answer: str | None) -> str:
-    head = f"<h2>{text(exercise.title)}: {number(exercise.earned)} of {number(exercise.points)} points</h2>"
+def heading(exercise: ExerciseResult) -> str:
+    """An exercise and its points; a title that asks has its mark already."""
+    title = exercise.title if exercise.title.endswith("?") else f"{exercise.title}:"
+    return f"<h2>{text(title)} {number(exercise.earned)} of {number(exercise.points)} points</h2>"
+
+
+def _exercise(exercise: ExerciseResult, answer: str | None, is_written: bool) -> str:
     visible = [test for test in exercise.tests if test.visible]
     hidden = [test for test in exercise.tests if not test.visible]
-    parts = [head, *([f"<pre>{text(answer, 20_000)}</pre>"] if answer else []), *(_test(test) for test in visible)]
+    parts = [heading(exercise)]
+    if answer:
+        parts.append(f"<pre>{text(answer, 20_000)}</pre>")
+    elif is_written:
+        parts.append("<p>There is no answer in its cell.</p>")
+    parts += [_test(test) for test in visible]
     if hidden:
         earned, points = sum(test.earned for test in hidden), sum(test.points for test in hidden)
         topics = ", ".join(dict.fromkeys(test.topic for test in hidden if test.topic and not test.passed))

@@ -34,12 +34,14 @@ def results_json(outline: Outline, graded: Graded) -> str:
 def _test(test: TestResult, index: int) -> dict[str, object]:
     name = test.name.replace("_", " ") if test.visible else f"further test {index}"
     told = (test.message, f"{test.hint_label}: {test.hint}" if test.hint else "") if test.visible else ()
-    said = "\n".join(part for part in (*told, test.comment) if part)
+    waits = "A person reads this answer, and has not yet." if test.waits else ""
+    said = "\n".join(part for part in (*told, waits, test.comment) if part)
+    status = {} if test.waits else {"status": "passed" if test.earned >= test.points else "failed"}
     return {
         "name": f"{test.exercise}: {name}",
         "score": test.earned,
         "max_score": test.points,
-        "status": "passed" if test.earned >= test.points else "failed",
+        **status,
         "output": said,
         "output_format": "text",
         "visibility": "visible" if test.visible else "hidden",

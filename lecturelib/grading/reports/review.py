@@ -6,7 +6,7 @@ thing it may do is send its form back to where it came from.
 
 from collections.abc import Mapping, Sequence
 
-from lecturelib.grading.reports.feedback import SAID
+from lecturelib.grading.reports.feedback import SAID, heading
 from lecturelib.grading.reports.page import POLICY, number, page, table, text
 from lecturelib.grading.rubric.outline import Outline
 from lecturelib.grading.rubric.results import Graded, TestResult
@@ -61,8 +61,7 @@ def student_page(
         f'<form method="post"><input type="hidden" name="token" value="{text(token)}">',
     ]
     for exercise in row.result.exercises({one.name: one.title for one in outline.exercises.values()}):
-        title = f"{text(exercise.title)}: {number(exercise.earned)} of {number(exercise.points)} points"
-        parts.append(f"<h2>{title}</h2>")
+        parts.append(heading(exercise))
         if outline.exercises[exercise.name].items:
             answer = answers.get(exercise.name)
             parts.append(f"<pre>{text(answer, 20_000)}</pre>" if answer else "<p>There is no answer in its cell.</p>")

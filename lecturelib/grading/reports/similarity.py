@@ -148,9 +148,10 @@ def similarity_page(title: str, pairs: Sequence[Pair], read: int, unread: Sequen
         ]
         for pair in pairs[:200]
     ]
+    compared = "1 submission" if read == 1 else f"{read} submissions"
     parts = [
         f"<h1>{text(title)}: similar code</h1>",
-        f"<p>{read} submissions compared, names, numbers and comments apart; starter code and what half the class "
+        f"<p>{compared} compared, names, numbers and comments apart; starter code and what half the class "
         "shares left out. This shows where to look. It proves nothing: read both before you speak to anybody.</p>",
         table(
             "The most similar first",

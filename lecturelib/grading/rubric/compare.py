@@ -120,7 +120,7 @@ def _compare_parts(got: Any, want: Any, names: tuple[str, ...], near: _Near) -> 
         got = list(got)
     if not isinstance(got, list | tuple) or len(got) != len(names):
         given = f"{len(got)} things" if isinstance(got, list | tuple) else name_of(got)
-        raise Mismatch(f"return {_NUMBERS[len(names)]}, {' and '.join(names)}; you return {given}", form=True)
+        raise Mismatch(f"return {_NUMBERS[len(names)]}, {_listed(names)}; you return {given}", form=True)
     wrong: list[Mismatch] = []
     for name, one, other in zip(reversed(names), reversed(got), reversed(want), strict=True):
         try:
@@ -134,6 +134,10 @@ def _compare_parts(got: Any, want: Any, names: tuple[str, ...], near: _Near) -> 
         message = f"{wrong[0]} (Right: {' and '.join(right)}.)" if right else str(wrong[0])
         raise Mismatch(message, wrong[0].picture, form=wrong[0].form)
     raise wrong[0]
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 _NUMBERS = ("nothing", "one thing", "a pair", "three things", "four things")
@@ -246,23 +250,6 @@ def _compare_tensors(got: Any, want: Tensor, what: str, near: _Near) -> None:
     if not bool(wrong.any()):
         return
     raise Mismatch(value_message(one, other, wrong, what, got), picture_of(one, other, wrong))
-
-
-def assert_shape(got: Any, shape: tuple[int, ...], *, what: str = "the result") -> None:
-    """Pass if `got` is a tensor of this shape; for tests whose values cannot be known."""
-    got = plain(got)
-    if not isinstance(got, Tensor) or tuple(got.shape) != tuple(shape):
-        raise Mismatch(f"{what} should be a tensor of shape {tuple(shape)}, got {name_of(got)}")
-
-
-def assert_finite(got: Any, *, what: str = "the result") -> None:
-    """Pass if every number in a tensor is finite."""
-    got = plain(got)
-    if not isinstance(got, Tensor):
-        raise Mismatch(f"{what} should be a tensor, got {name_of(got)}")
-    if not bool(got.isfinite().all()):
-        bad = int((~got.isfinite()).sum())
-        raise Mismatch(f"{what}: NaN or infinity in {bad} of {got.numel()} places", picture_of(got, got))
 
 
 @contextlib.contextmanager

@@ -9,6 +9,7 @@ Outcome = Literal["pass", "fail", "error", "missing", "timeout", "crash", "writt
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 
+NOT_DEFINED = "is not defined. Run its cell, and keep its name as it is."
 SAME_AGAIN = "This may be the same mistake as above: mend that first."
 
 
@@ -115,7 +116,7 @@ class SubmissionResult:
         rubric: the set's name, such as "08_attention_layer"
         seed: with the rubric and the submission it reproduces every input
         tests: one result for each test, in the rubric's order
-        reason: why there are no tests to speak of (an unreadable notebook), else ""
+        reason: why there are no tests to speak of (an unreadable notebook, one of another set), else ""
         notes: things worth telling that cost nothing: a cell that failed, a magic that was skipped
         answers: (exercise, text) of each written answer
     """

@@ -9,7 +9,7 @@ import torch
 
 from lecturelib.grading.rubric.compare import Mismatch, assert_close
 from lecturelib.grading.rubric.contest import Score
-from lecturelib.grading.rubric.results import SAME_AGAIN, Outcome, Picture, TestResult
+from lecturelib.grading.rubric.results import NOT_DEFINED, SAME_AGAIN, Outcome, Picture, TestResult
 from lecturelib.grading.rubric.rubric import GraderTest, Mistake, Rubric
 from lecturelib.grading.rubric.submission import LocalSubmission, MissingName, StudentError, Submission, SubmissionError
 from lecturelib.grading.rubric.wording import call_text
@@ -17,6 +17,8 @@ from lecturelib.grading.sandbox.tiers import SandboxFailed
 from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Reply, seed_torch
 
 LONGEST_MESSAGE = 3_000
+MOST_NAMED = 3  # mistakes that give the same answers
+OR_THIS = " Or this, which gives the same numbers here: "
 
 # Where a test's own hint would mislead: the answer was not wrong, there was none
 HINTS: dict[Outcome, str] = {
@@ -108,7 +110,7 @@ def run_test(
     """Run one test, and if it fails ask each known mistake whether it would have answered the same."""
     start = time.perf_counter()
     verdict = _attempt(rubric, test, recording, seed)
-    mistake = _recognise(rubric, test, recording, seed) if verdict.outcome in ("fail", "error") else None
+    mistakes = _recognise(rubric, test, recording, seed) if verdict.outcome in ("fail", "error") else []
     hint = HINTS.get(verdict.outcome, "" if verdict.form else test.hint)
     return TestResult(
         name=test.name,
@@ -117,8 +119,8 @@ def run_test(
         outcome=verdict.outcome,
         visible=test.visible,
         message=verdict.message[:LONGEST_MESSAGE],  # it may quote the answer
-        hint=mistake.hint if mistake else hint,
-        mistake=mistake.name if mistake else "",
+        hint=OR_THIS.join(dict.fromkeys(mistake.hint for mistake in mistakes)) or hint,
+        mistake=mistakes[0].name if mistakes else "",
         replaced=replaced,
         seconds=time.perf_counter() - start,
         picture=verdict.picture,
@@ -154,9 +156,7 @@ def _attempt(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int
         message = str(error) or f"{test.name.replace('_', ' ')}: not so"
         return _Verdict(outcome="fail", message=message, call=recording.call_text(None))
     except MissingName as error:
-        return _Verdict(
-            outcome="missing", message=f"`{error.name}` is not defined. Run its cell, and keep its name as it is."
-        )
+        return _Verdict(outcome="missing", message=f"`{error.name}` {NOT_DEFINED}")
     except StudentError as error:
         if error.raised.is_stub:
             return _Verdict(outcome="missing", message=f"`{error.name}` is not written yet.")
@@ -172,14 +172,18 @@ def _attempt(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int
     return _Verdict(outcome="pass", message=score.told if score else "", score=score)
 
 
-def _recognise(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int) -> Mistake | None:
-    """The first known mistake that gives, on the same inputs, the same answers as the student gave."""
+def _recognise(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int) -> list[Mistake]:
+    """The known mistakes that give, on the same inputs, the same answers as the student gave: mostly none, or one.
+
+    Where several do, nobody can tell which it was, and naming the first could send a student the wrong way.
+    """
+    found = []
     for mistake in rubric.mistakes:
         if mistake.stands_for in recording.names:
             replies = answers_of(rubric, test, mistake, seed)
             if replies is not None and _same(replies, recording.replies, test.noise):
-                return mistake
-    return None
+                found.append(mistake)
+    return found[:MOST_NAMED]
 
 
 def answers_of(rubric: Rubric, test: GraderTest, mistake: Mistake, seed: int) -> list[Reply] | None:

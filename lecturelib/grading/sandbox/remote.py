@@ -157,7 +157,11 @@ class Running:
                 if not chunk:
                     raise ConnectionResetError
                 line += chunk
-        except (OSError, TimeoutError) as error:
+        except TimeoutError as error:
+            self.close()
+            said = f"process 1 of the submission, which is ours, did not answer within {_STATUS_SECONDS:g} seconds"
+            raise SandboxFailed(said) from error
+        except OSError as error:
             self.close()
             raise SandboxFailed(f"process 1 of the submission is gone: {error or type(error).__name__}") from error
         status = json.loads(line)

@@ -19,7 +19,7 @@ _ALWAYS = (
     *("read a file of the grader's", "write beside it", "open a socket", "run a program"),
     *("signal another process", "limit another process", "slow another process", "schedule another process"),
     *("share memory (System V)", "share semaphores (System V)", "share messages (System V)"),
-    *("share memory (POSIX)", "share messages (POSIX)"),
+    *("share memory (POSIX)", "share messages (POSIX)", "leave its session", "leave its process group"),
 )
 
 

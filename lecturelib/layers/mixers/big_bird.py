@@ -13,7 +13,7 @@ class BigBird(SelfMixer):
     """Attention in blocks: a window of three, `num_random` drawn by chance, and the first and the last for all.
 
     The first and the last block see everything and are seen by everyone. Every other block sees itself, its two
-    neighbours, those two, and its random ones: T · block · (5 + num_random) scores.
+    neighbours, those two, and its random ones. In all these are about T · block · (7 + num_random) scores.
 
     Paper: Zaheer et al. 2020 [zaheer2020big], Section 2 and Appendix D (the internal construction, BigBird-ITC).
     Differs: nothing. Random blocks are drawn when the layer is built, for each head its own. transformers does the

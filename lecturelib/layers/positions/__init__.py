@@ -2,6 +2,7 @@
 
 from lecturelib.layers.positions.added import LearnedPositions, SinusoidalPositions, frequencies
 from lecturelib.layers.positions.alibi import ALiBi
+from lecturelib.layers.positions.fourier import fourier_positions
 from lecturelib.layers.positions.grid import GridPositions, interpolate_positions
 from lecturelib.layers.positions.relative import RelativeBias, RelativePositions
 from lecturelib.layers.positions.rotary import RotaryPositions, pair_neighbours
@@ -16,6 +17,7 @@ __all__ = [
     "RotaryPositions",
     "SinusoidalPositions",
     "WindowBias",
+    "fourier_positions",
     "frequencies",
     "interpolate_positions",
     "pair_neighbours",

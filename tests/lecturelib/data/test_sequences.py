@@ -7,6 +7,8 @@ from lecturelib.data import (
     RULES,
     adding,
     copying,
+    hopping,
+    looking_up,
     mixed_rules,
     neighbouring,
     pairing,
@@ -121,6 +123,35 @@ def test_recalling_asks_for_the_value_that_each_key_had():
         assert [value_of[key] for key in row[10:]] == answers[10:]
     with pytest.raises(ValueError, match="num_queries <= num_pairs <= num_keys, got 3, 9 and 8"):
         recalling(2, num_pairs=9, num_queries=3, num_keys=8)
+
+
+def test_looking_up_gives_each_question_the_value_beside_its_key():
+    batch = looking_up(40, num_pairs=5, num_queries=3, num_keys=7, num_values=4)
+    assert batch.inputs.shape == (40, 8)
+    assert batch.vocab_size == 35
+    assert (batch.targets[:, :5] == -100).all()
+    for row, answers in zip(batch.inputs.tolist(), batch.targets.tolist(), strict=True):
+        value_of = dict(divmod(line, 4) for line in row[:5])
+        assert len(value_of) == 5
+        assert [value_of[asked - 28] for asked in row[5:]] == answers[5:]
+
+
+def test_hopping_follows_the_pointers_as_often_as_asked():
+    batch, hops = hopping(30, num_nodes=5, num_queries=7, max_hops=3)
+    assert batch.inputs.shape == hops.shape == (30, 12)
+    assert batch.vocab_size == 5 * (5 + 4)
+    assert set(hops[:, 5:].flatten().tolist()) == {0, 1, 2, 3}
+    for row, answers, asked in zip(batch.inputs.tolist(), batch.targets.tolist(), hops.tolist(), strict=True):
+        pointers = dict(divmod(line, 5) for line in row[:5])
+        assert sorted(pointers) == sorted(pointers.values()) == list(range(5))
+        for question, answer, many in zip(row[5:], answers[5:], asked[5:], strict=True):
+            here, said = divmod(question - 25, 4)
+            assert said == many
+            for _ in range(many):
+                here = pointers[here]
+            assert here == answer
+        assert answers[:5] == [-100] * 5
+        assert asked[:5] == [-1] * 5
 
 
 def test_adding_marks_a_digit_in_each_half_and_asks_for_their_sum():

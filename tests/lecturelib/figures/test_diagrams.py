@@ -14,7 +14,6 @@ from lecturelib.figures.diagrams import (
     Diagram,
     chain_rule_diagram,
     gru_diagram,
-    heads_diagram,
     lstm_diagram,
     rnn_diagram,
 )
@@ -204,8 +203,6 @@ def test_a_drawing_of_another_model_is_refused():
         lstm_diagram(gate="reset")
     with pytest.raises(ValueError, match="do not fit side by side"):
         chain_rule_diagram(("an", "extraordinarily", "long", "sentence", "indeed"))
-    with pytest.raises(ValueError, match="d_model may be 8 at most"):
-        heads_diagram(MultiHeadAttention(48, 4))
 
 
 def two_layers():

@@ -76,7 +76,7 @@ def test_picture_is_the_same_bytes_every_time():
 @pytest.mark.parametrize("picture", pictures())
 def test_picture_has_text_of_eleven_pixels_on_a_phone(picture):
     (width,) = re.findall(r'viewBox="0 0 ([\d.]+) ', picture.narrow_svg)
-    sizes = [float(size) for size in re.findall(r"font(?:-size)?: ([\d.]+)px", picture.narrow_svg)]
+    sizes = [float(size) for size in re.findall(r"font(?:-size)?: ?([\d.]+)px", picture.narrow_svg)]
     assert sizes
     assert min(sizes) * 350 / float(width) >= 11
 
@@ -117,6 +117,11 @@ def test_ticks_of_logarithmic_axes_are_plain_numbers():
     texts = set(re.findall(r">([\d.,]+)</text>", picture.svg))
     assert {"128", "4,096", "0.01", "10,000"} <= texts
     assert "<tspan" not in picture.svg
+
+
+def test_logarithmic_axis_of_little_reach_has_more_ticks_than_powers_of_ten():
+    picture = line_plot({"error": ([4, 256], [0.16, 1.5])}, x="m", y="error", log="xy", alt=ALT)
+    assert {"0.2", "0.5", "1"} <= set(re.findall(r">([\d.,]+)</text>", picture.svg))
 
 
 def test_maps_side_by_side_stand_in_rows_where_there_is_no_room():

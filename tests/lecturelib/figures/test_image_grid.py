@@ -19,6 +19,20 @@ def test_image_grid_draws_each_picture_and_each_overlay():
     assert plain.svg == image_grid(images, alt=ALT, titles=["one", "two", "three"], columns=2).svg
 
 
+def test_image_grid_draws_boxes_where_they_say():
+    """A box of half the sides in the middle: its corners are a quarter in, whatever the picture's shape."""
+    pictures = [np.zeros((8, 4)), np.zeros((8, 4))]
+    boxed = image_grid(pictures, alt=ALT, boxes=[[[0.5, 0.5, 0.5, 0.5]], None])
+    plain = image_grid(pictures, alt=ALT)
+    assert boxed.svg.count("stroke:#ffffff") - plain.svg.count("stroke:#ffffff") == 1
+    (path,) = re.findall(r'<path d="([^"]*)"[^>]*stroke:#ffffff', boxed.svg)
+    found = np.array(re.findall(r"[ML] ([\d.]+) ([\d.]+)", path), dtype=float)
+    frame = re.search(r'<rect x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"', boxed.svg)
+    x, y, width, height = map(float, frame.groups())
+    np.testing.assert_allclose(found.min(axis=0), (x + width / 4, y + height / 4), atol=0.1)
+    np.testing.assert_allclose(found.max(axis=0), (x + 3 * width / 4, y + 3 * height / 4), atol=0.1)
+
+
 def test_drawable_rounds_and_clips_and_puts_colours_last():
     grey = drawable(np.array([[[-0.5, 0.5, 2.0]]]))  # (1, 1, 3)
     assert grey.tolist() == [[0, 128, 255]]

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from lecturelib.layers import LearnedPositions, SinusoidalPositions
+from lecturelib.layers import LearnedPositions, SinusoidalPositions, fourier_positions
 
 
 def test_sinusoidal_positions_matches_the_formula_of_the_paper():
@@ -47,3 +47,22 @@ def test_learned_positions_gives_its_rows_and_sends_gradients_only_to_them():
     torch.testing.assert_close(out[1, 2], positions.weight[3])
     out.sum().backward()
     torch.testing.assert_close(positions.weight.grad[:, 0], torch.tensor([1.0, 0, 1, 3, 1, 0, 0, 0, 0]))
+
+
+def test_fourier_positions_match_transformers():
+    peer = pytest.importorskip("transformers.models.perceiver.modeling_perceiver")
+    for grid in ((3, 5), (7, 4), (2, 3, 4)):
+        where = peer.build_linear_positions(grid).flatten(0, -2)[None]  # (1, N, dims)
+        want = peer.generate_fourier_features(where, num_bands=6, max_resolution=grid)[0]
+        torch.testing.assert_close(fourier_positions(grid, 6), want)
+
+
+def test_fourier_positions_tell_all_points_apart_and_say_what_is_wrong():
+    found = fourier_positions((6, 9), 4)
+    assert found.shape == (54, 2 * (1 + 2 * 4))
+    distances = torch.cdist(found, found) + 10 * torch.eye(54)
+    assert distances.min() > 0.5
+    assert found[0, :2].tolist() == [-1, -1]
+    assert found[8, :2].tolist() == [-1, 1], "points are read row by row"
+    with pytest.raises(ValueError, match=r"grid=\(3, 0\), num_bands=2"):
+        fourier_positions((3, 0), 2)

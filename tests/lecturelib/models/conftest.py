@@ -32,10 +32,12 @@ from lecturelib.layers.patches import PatchEmbedding
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
 from lecturelib.models.bert import BERTConfig, BERTPretraining
 from lecturelib.models.cait import CaiT, CaiTConfig
+from lecturelib.models.caption_transformer import CaptionTransformer, CaptionTransformerConfig
 from lecturelib.models.cho_seq2seq import ChoSeq2Seq, ChoSeq2SeqConfig
 from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 from lecturelib.models.decision_transformer import DecisionTransformer, DecisionTransformerConfig
 from lecturelib.models.deit import DeiT
+from lecturelib.models.detr import DETR, DETRConfig
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.fnet import FNetConfig, FNetPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
@@ -47,9 +49,11 @@ from lecturelib.models.llama import Llama, LlamaConfig
 from lecturelib.models.luong import LuongConfig, LuongSeq2Seq
 from lecturelib.models.mlp import MLP, MLPConfig
 from lecturelib.models.mlp_mixer import MLPMixer, MLPMixerConfig
+from lecturelib.models.non_local import NonLocalBlock, ResidualConvolution, VideoNet, VideoNetConfig, dot_product
 from lecturelib.models.perceiver import Perceiver, PerceiverConfig
 from lecturelib.models.pointer_generator import PointerGenerator, PointerGeneratorConfig
 from lecturelib.models.pooling_classifier import PairClassifier, PoolingClassifier, PoolingConfig
+from lecturelib.models.promptable_segmenter import PromptableSegmenter, PromptableSegmenterConfig
 from lecturelib.models.recurrent_classifier import RecurrentClassifier, RecurrentClassifierConfig, RecurrentTagger
 from lecturelib.models.recurrent_lm import RecurrentLM, RecurrentLMConfig
 from lecturelib.models.resnet import ResNet, ResNetConfig
@@ -59,11 +63,17 @@ from lecturelib.models.show_attend_tell import OneVector, ShowAttendTell, ShowAt
 from lecturelib.models.span_reader import SpanReader, SpanReaderConfig
 from lecturelib.models.swin import Swin, SwinConfig
 from lecturelib.models.swin_v2 import SwinV2, SwinV2Config
+from lecturelib.models.text_to_image import TextToImage, TextToImageConfig
 from lecturelib.models.token_labeller import TokenLabeller, TokenLabellerConfig
 from lecturelib.models.transformer import Transformer, TransformerConfig
 from lecturelib.models.transformer_xl import TransformerXL, TransformerXLConfig
+from lecturelib.models.vilbert import ApartBlock, CoBlock, StreamConfig, ViLBERTConfig, ViLBERTPretraining
+from lecturelib.models.visual_bert import VisualBERTConfig, VisualBERTPretraining
 from lecturelib.models.vit import ViT, ViTConfig
+from lecturelib.models.vit_captioner import ViTCaptioner, ViTCaptionerConfig
+from lecturelib.models.vivit import FactorisedEncoder, JointEncoder, ViViT, ViViTConfig
 from lecturelib.models.volo import OutlookAttention, Outlooker
+from lecturelib.models.vq_tokenizer import VQTokenizer, VQTokenizerConfig
 
 B, TS, TT, T = 3, 5, 7, 6  # batch, source length, target length, length where there is only one
 SOURCE_VOCAB, VOCAB = 11, 13
@@ -85,6 +95,7 @@ class Case:
     prompted: whether `start` takes a prompt and its lengths, as a language model's does
     traced: whether to compile and export it, and to map over its gradients; some of the mixers do, which are many
     inductor: whether to build real kernels for it too, which takes a while; one or two models of each kind do
+    idle: parameters that have no gradient by design, each with its reason where the case is made
     """
 
     name: str
@@ -99,6 +110,7 @@ class Case:
     prompted: bool = False
     traced: bool = True
     inductor: bool = False
+    idle: tuple[str, ...] = ()
 
     def loss(self, model: nn.Module, inputs: Inputs, targets: Tensor) -> Tensor:
         return F.cross_entropy(model(*inputs).flatten(0, -2), targets.flatten())
@@ -340,7 +352,22 @@ def seeing(
     )
 
 
+def watching(name: str, build: Callable[[], nn.Module], *, traced: bool = True) -> Case:
+    """A model `forward(videos) -> logits` of 4 classes, for videos of 6 frames with 2 channels."""
+    return Case(
+        name=name,
+        build=build,
+        inputs=lambda generator: (torch.randn(B, 6, 2, 8, 12, generator=generator),),
+        wrong=lambda inputs: (inputs[0][:, :, :1],),
+        wrong_match=rf"videos must be \(batch, frames, 2, height, width\), got \({B}, 6, 1, 8, 12\)",
+        targets=lambda inputs, generator: ids(4, B)(generator),
+        traced=traced,
+    )
+
+
 PICTURES = {"image_size": (8, 12), "num_channels": 2, "num_classes": 4}
+VIDEOS = {"num_frames": 6, "tubelet": 2, "patch_size": 4, "d_model": 16, "num_heads": 4, "num_layers": 2}
+VIVIT = ViViTConfig(**PICTURES, **VIDEOS)
 VIT = ViTConfig(**PICTURES, patch_size=4, d_model=16, num_heads=4, num_layers=2)
 CAIT = CaiTConfig(**PICTURES, patch_size=4, d_model=16, num_heads=4, num_layers=2, layer_scale=0.1)
 PYRAMID = {"patch_size": 2, "d_model": 8, "num_heads": (2, 4), "num_layers": (2, 1), "window": 2}
@@ -366,8 +393,17 @@ def levit() -> nn.Module:
     return OnPatches(block, flat=True)
 
 
+def video_net(*blocks: nn.Module) -> VideoNet:
+    for block in blocks:
+        nn.init.normal_(block.out_proj.weight, std=0.3)  # it starts at zero, and then nothing before it has a gradient
+    config = VideoNetConfig(num_channels=2, num_classes=4, d_model=16)
+    return VideoNet(config, [ResidualConvolution(16), *blocks, ResidualConvolution(16, dilation=2)])
+
+
 GRID = ConvEncoderConfig(num_channels=2, widths=(6, 10), layers=(1, 1))
 CAPTIONS = ShowAttendTellConfig(vocab_size=VOCAB, image=GRID, embedding_dim=9, hidden_dim=16, attention_dim=11)
+WRITER = {"d_model": 20, "num_heads": 5, "num_layers": 2, "d_ff": 18}
+WRITTEN = CaptionTransformerConfig(vocab_size=VOCAB, image=GRID, **WRITER)
 
 
 class RegionsToClasses(nn.Module):
@@ -381,7 +417,39 @@ class RegionsToClasses(nn.Module):
         return self.head(self.encoder(images).mean(dim=1))
 
 
-def captioner(name: str, build: Callable[[], nn.Module]) -> Case:
+FIRST_SLOTS = "model.decoder.0.mixer.attention"
+
+
+class QueriesToClasses(nn.Module):
+    """What DETR's queries say in one tensor: after every decoder layer, 5 logits and 4 numbers of a box each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = {"num_queries": 7, "d_model": 16, "num_heads": 4, "encoder_layers": 1, "decoder_layers": 2, "d_ff": 18}
+        self.model = DETR(DETRConfig(num_classes=4, image=GRID, **sizes, dropout=0.0))
+        nn.init.ones_(self.get_submodule(FIRST_SLOTS).value_proj.bias)  # it starts at zero, as do the slots
+
+    def forward(self, images: Tensor) -> Tensor:
+        return torch.cat(self.model(images), dim=-1).flatten(1, 2)  # (B, 2 · 7, 5 + 4)
+
+
+class RepaintedToClasses(nn.Module):
+    """A tokenizer of images under a head that sees the image it gives back; its losses are one more feature each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = {"num_codes": 3, "d_code": 6, "d_model": 16, "d_ff": 9, "num_halvings": 2, "num_blocks": 1}
+        self.tokenizer = VQTokenizer(VQTokenizerConfig(num_channels=2, **sizes))
+        nn.init.normal_(self.tokenizer.quantizer.codebook)  # far apart, so that rounding changes no choice
+        self.head = nn.Linear(2 * 8 * 12 + 2, 4)
+
+    def forward(self, images: Tensor) -> Tensor:
+        seen = self.tokenizer(images)
+        losses = torch.stack((seen.codebook_loss, seen.commitment_loss), dim=1).tanh()  # (B, 2), bounded for the head
+        return self.head(torch.cat((seen.images.flatten(1), losses), dim=1))
+
+
+def captioner(name: str, build: Callable[[], nn.Module], *, causal: str = "embedding") -> Case:
     """A model `forward(images, target_in) -> logits`, `start(images)` and `step`, for pictures of 2 channels."""
     return Case(
         name=name,
@@ -390,9 +458,23 @@ def captioner(name: str, build: Callable[[], nn.Module]) -> Case:
         wrong=lambda inputs: (inputs[0][:, :1], inputs[1]),
         wrong_match=rf"images must be \(batch, 2, height, width\), got \({B}, 1, 8, 12\)",
         targets=lambda inputs, generator: ids(VOCAB, B, TT)(generator),
-        causal="embedding",
+        causal=causal,
         decode=True,
     )
+
+
+class MasksAsClasses(PromptableSegmenter):
+    """A segmenter whose masks are the classes of pixels, with the quality of each as one pixel more."""
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        logits, quality = super().forward(*inputs)
+        return torch.cat((logits.flatten(2), quality.unsqueeze(2)), dim=2).transpose(1, 2)  # (B, pixels + 1, 4)
+
+
+def segmenter() -> MasksAsClasses:
+    image = ConvEncoderConfig(num_channels=2, widths=(6, 8, 10), layers=(1, 1, 1))
+    sizes = {"d_model": 16, "num_heads": 2, "num_layers": 2, "d_ff": 18, "num_masks": 4}
+    return MasksAsClasses(PromptableSegmenterConfig(image=image, **sizes))
 
 
 def pad_decisions(inputs: Inputs) -> Inputs:
@@ -433,6 +515,72 @@ class FourierWords(nn.Module):
     def forward(self, tokens: Tensor, token_types: Tensor) -> Tensor:
         words, follows = self.model(tokens, token_types)
         return torch.cat((F.pad(follows, (0, VOCAB - 2))[:, None], words), dim=1)  # (B, 1 + T, V)
+
+
+TEXT_STREAM = StreamConfig(d_model=16, num_heads=4, num_layers=2, d_ff=18)
+IMAGE_STREAM = StreamConfig(d_model=12, num_heads=3, num_layers=1, d_ff=14)
+TWO_STREAMS = ViLBERTConfig(
+    vocab_size=VOCAB,
+    max_len=T + 2,
+    region_dim=5,
+    text=TEXT_STREAM,
+    image=IMAGE_STREAM,
+    co_dim=20,
+    co_heads=2,
+    num_region_classes=9,
+    dropout=0.0,
+)
+ONE_STREAM = VisualBERTConfig(
+    bert=BERTConfig(vocab_size=VOCAB, max_len=T + 2, d_model=16, num_heads=4, num_layers=2, dropout=0.0),
+    region_dim=5,
+    num_region_classes=9,
+)
+
+
+class WordsAndRegions(nn.Module):
+    """All three guesses in one tensor: of the match, of every region, then of every real word."""
+
+    def __init__(self, build: Callable[[], nn.Module]) -> None:
+        super().__init__()
+        self.model = build()
+
+    def forward(self, tokens: Tensor, regions: Tensor, lengths: Tensor, counts: Tensor) -> Tensor:
+        said = self.model(tokens, regions, lengths, counts)
+        real = torch.arange(tokens.shape[1], device=tokens.device) < lengths[:, None]
+        seen = torch.arange(regions.shape[1], device=tokens.device) < counts[:, None]
+        regions = F.pad(said.regions * seen[..., None], (0, VOCAB - 9))[:, :4]  # (B, 4, V)
+        matches = F.pad(said.matches, (0, VOCAB - 2))[:, None]  # (B, 1, V)
+        return torch.cat((matches, regions, said.words * real[..., None]), dim=1)  # (B, 5 + T, V)
+
+
+def words_and_regions(name: str, build: Callable[[], nn.Module]) -> Case:
+    """A model `forward(tokens, regions, lengths, counts) -> Guesses`, of sets of 4 regions of width 5."""
+
+    def targets(inputs: Inputs, generator: torch.Generator) -> Tensor:
+        words = ids(VOCAB, B, T)(generator).masked_fill(torch.arange(T) >= inputs[2][:, None], -100)
+        regions = ids(9, B, 4)(generator).masked_fill(torch.arange(4) >= inputs[3][:, None], -100)
+        return torch.cat((ids(2, B, 1)(generator), regions, words), dim=1)
+
+    def pad(inputs: Inputs) -> Inputs:
+        tokens, regions, lengths, counts = inputs
+        tokens, regions = F.pad(tokens, (0, 2)), F.pad(regions, (0, 0, 0, 3))
+        tokens = tokens.masked_fill(torch.arange(T + 2) >= lengths[:, None], VOCAB - 1)
+        return tokens, regions.masked_fill((torch.arange(7) >= counts[:, None])[..., None], 7.0), lengths, counts
+
+    return Case(
+        name=name,
+        build=lambda: WordsAndRegions(build),
+        inputs=lambda generator: (
+            ids(VOCAB, B, T)(generator),
+            torch.randn(B, 4, 5, generator=generator),
+            torch.tensor([T, 2, T - 1]),
+            torch.tensor([2, 4, 3]),
+        ),
+        wrong=lambda inputs: (inputs[0], inputs[1][..., :4], *inputs[2:]),
+        wrong_match=rf"regions must be \({B}, regions, 5\) with at least one region, got \({B}, 4, 4\)",
+        targets=targets,
+        pad=pad,
+    )
 
 
 MIXER = MLPMixerConfig(**PICTURES, patch_size=4, d_model=16, num_layers=2, d_tokens=9, d_ff=18)
@@ -542,6 +690,9 @@ CASES = [
         targets=bert_targets,
         pad=pad_bert,
     ),
+    words_and_regions("vilbert", lambda: ViLBERTPretraining(TWO_STREAMS, CoBlock)),
+    words_and_regions("vilbert-apart", lambda: ViLBERTPretraining(TWO_STREAMS, ApartBlock)),
+    words_and_regions("visual-bert", lambda: VisualBERTPretraining(ONE_STREAM)),
     seeing("vit", lambda: ViT(VIT), inductor=True),
     seeing("deit", lambda: DeiT(VIT)),
     seeing("deit-distilled", lambda: DeiT.distilled(VIT)),
@@ -551,8 +702,44 @@ CASES = [
     seeing("swin-v2", lambda: SwinV2(SwinV2Config(**PICTURES, **PYRAMID))),
     seeing("resnet", lambda: ResNet(ResNetConfig(num_channels=2, num_classes=4, d_model=6, blocks=1))),
     seeing("conv-encoder", RegionsToClasses),
+    replace(
+        seeing("detr", QueriesToClasses),
+        targets=lambda inputs, generator: ids(5, B, 2 * 7)(generator),
+        # The slots start at zero, so all values are alike and it does not matter who looks at whom.
+        idle=(
+            *(f"{FIRST_SLOTS}.{part}_proj.{kind}" for part in ("query", "key") for kind in ("weight", "bias")),
+            f"{FIRST_SLOTS}.value_proj.weight",
+        ),
+    ),
     captioner("show-attend-tell", lambda: ShowAttendTell(CAPTIONS)),
+    captioner("caption-transformer", lambda: CaptionTransformer(WRITTEN), causal="decoder.embedding"),
+    captioner(
+        "vit-captioner",
+        lambda: ViTCaptioner(ViTCaptionerConfig(vocab_size=VOCAB, image=VIT, **WRITER)),
+        causal="decoder.embedding",
+    ),
     captioner("show-attend-tell-one-vector", lambda: ShowAttendTell(CAPTIONS, OneVector(CAPTIONS, regions=4 * 6))),
+    seeing("vq-tokenizer", RepaintedToClasses),
+    Case(
+        name="text-to-image",
+        build=lambda: TextToImage(
+            TextToImageConfig(
+                vocab_size=SOURCE_VOCAB,
+                num_codes=VOCAB,
+                caption_len=TS,
+                image_len=TT,
+                d_model=16,
+                num_heads=4,
+                num_layers=2,
+                dropout=0.0,
+            )
+        ),
+        inputs=lambda generator: (ids(SOURCE_VOCAB, B, TS)(generator), ids(VOCAB, B, TT)(generator)),
+        wrong=lambda inputs: (inputs[0][:, 1:], inputs[1]),
+        wrong_match=rf"captions must be padded to caption_len={TS} words, got {TS - 1}",
+        targets=lambda inputs, generator: ids(SOURCE_VOCAB + VOCAB, B, TS + TT)(generator),
+        causal="gpt.token_embedding",
+    ),
     Case(
         name="decision-transformer",
         build=lambda: DecisionTransformer(
@@ -572,6 +759,18 @@ CASES = [
         targets=lambda inputs, generator: ids(VOCAB, B, T)(generator),
         pad=pad_decisions,
         causal="time_embedding",
+    ),
+    Case(
+        name="promptable-segmenter",
+        build=segmenter,
+        inputs=lambda generator: (
+            torch.randn(B, 2, 8, 12, generator=generator),
+            8 * torch.rand(B, 5, 2, generator=generator),
+            torch.arange(-1, 4).expand(B, -1),
+        ),
+        wrong=lambda inputs: (*inputs[:2], inputs[2][:, :3]),
+        wrong_match=rf"kinds \(batch, points\), got \({B}, 5, 2\) and \({B}, 3\)",
+        targets=lambda inputs, generator: ids(4, B, 1)(generator).repeat(1, 97),  # a mask for each image
     ),
     seeing("levit-block", levit),
     mixer("tiled-attention", lambda: TiledAttention(16, 4, tile=5), traced=True),
@@ -604,6 +803,10 @@ CASES = [
         targets=lambda inputs, generator: ids(4, B)(generator),
         traced=False,
     ),
+    watching("video-net", lambda: video_net(NonLocalBlock(16))),
+    watching("video-net-dot-product", lambda: video_net(NonLocalBlock(16, 9, similarity=dot_product)), traced=False),
+    watching("vivit", lambda: ViViT(VIVIT, FactorisedEncoder(VIVIT, 1))),
+    watching("vivit-joint", lambda: ViViT(VIVIT, JointEncoder(VIVIT)), traced=False),
     seeing("volo-outlooker", lambda: OnPatches(Outlooker(OutlookAttention(16, 4), 16, 18), flat=False)),
 ]
 

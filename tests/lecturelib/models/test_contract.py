@@ -45,7 +45,7 @@ def test_every_parameter_gets_a_gradient(case):
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None, f"{name} is not part of the graph"
         assert parameter.grad.isfinite().all(), f"{name} has a gradient that is not finite"
-        assert parameter.grad.any(), f"{name} has a gradient of zero"
+        assert parameter.grad.any() or name in case.idle, f"{name} has a gradient of zero"
 
 
 def test_padding_changes_nothing(padded_case):

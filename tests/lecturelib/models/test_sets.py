@@ -56,7 +56,7 @@ def test_an_element_matters(model):
     other[1, 2] += 1
     difference = (model(other, lengths) - model(x, lengths)).abs().amax(dim=1)
     assert difference[1] > 1e-6
-    assert difference[[0, 2]].max() == 0
+    assert difference[[0, 2]].max() < 1e-12
 
 
 def test_the_sum_sees_how_often_and_the_mean_does_not():

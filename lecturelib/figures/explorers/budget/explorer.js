@@ -1,4 +1,4 @@
-const WIDTH = 560, HEIGHT = 300, LEFT = 56, RIGHT = 14, TOP = 12, BOTTOM = 50;
+const WIDTH = 560, HEIGHT = 300, LEFT = 56, RIGHT = 14, TOP = 24, BOTTOM = 50;
 const SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹";
 const DASHES = ["", "9 4", "2 4", "12 3 2 3"];
 const WHAT = ["parameters", "tokens", "loss"];
@@ -53,6 +53,7 @@ function redraw() {
     plot.append(kit.svg("text", { x: x(power), y: HEIGHT - BOTTOM + 20, "text-anchor": "middle" }, raised(power)));
   }
   plot.append(kit.svg("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 5, "text-anchor": "middle" }, "operations of the whole training"));
+  plot.append(kit.svg("text", { x: LEFT, y: 11 }, WHAT[shown]));
   mark = kit.svg("line", { class: "mark", y1: TOP, y2: HEIGHT - BOTTOM });
   plot.append(mark);
   dots = data.laws.map(function (law, index) {
@@ -83,7 +84,8 @@ function draw() {
     [spoken(parameters), spoken(tokens), spoken(tokens / parameters), kit.number(loss, 2)].forEach(function (text, column) {
       cells[number][column].textContent = text;
     });
-    return law.name + " advises " + spoken(parameters) + " parameters";
+    const what = [spoken(parameters) + " parameters", spoken(tokens) + " tokens", "for a loss of " + kit.number(loss, 2)];
+    return law.name + (shown === 2 ? " hopes " : " advises ") + what[shown];
   }).join("; ");
   const words = "With " + budgetWords(index) + " operations: " + said + ".";
   plot.setAttribute("aria-label", words);

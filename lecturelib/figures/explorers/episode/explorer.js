@@ -36,7 +36,8 @@ function build() {
   walk = kit.player("Step", { min: 1, max: length, value: step + 1, pause: 700,
     show: function (place) { return place + " of " + length; } }, function (place) { step = place - 1; draw(); });
   const named = kit.counted(length).map(function (name, t) { return length > 12 && t % 5 ? "" : name; });
-  looks = kit.matrix({ rows: data.kinds, columns: named, columnsName: "step", room: 640 });
+  looks = kit.matrix({ rows: data.kinds, columns: named, columnsName: "step", room: 640, tall: 14,
+    onChoose: function (kind, step) { walk.set(step + 1); } });
   stage.replaceChildren(walk.node, kit.element("div", { class: "row" }, floor,
     kit.element("div", { class: "side" }, facts.node, odds.node)), looks.node);
   draw();

@@ -22,12 +22,12 @@ function signs(groups) {
 }
 
 // Everything that depends on the graph: lines under nodes, the slider, the heads, the key.
-function build() {
+function build(room) {
   now = data.graphs[graph];
   weights = kit.unpack(now.weights);
   places = kit.unpack(now.places);
   const sign = signs(now.groups);
-  const width = Math.max(280, Math.min(620, kit.root.clientWidth || 620)), height = Math.round(0.68 * width), edge = 22;
+  const width = Math.max(280, Math.min(620, room || kit.root.clientWidth || 620)), height = Math.round(0.68 * width), edge = 22;
   x = function (i) { return edge + (width - 2 * edge) * places.at(i, 0); };
   y = function (i) { return edge + (height - 2 * edge) * places.at(i, 1); };
   picture = kit.svg("svg", { class: "graph", role: "img", width: width, height: height,
@@ -61,6 +61,8 @@ function build() {
   stage.replaceChildren(chooser.node, ...(now.heads.length > 1 ? [heads.node] : []),
     kit.element("div", { class: "row" }, picture, kit.element("div", { class: "table" })), key);
   draw();
+  const given = picture.getBoundingClientRect().width; // beside its table the graph may be narrower: letters keep their size
+  if (!room && given >= 280 && given < 0.95 * width) build(Math.floor(given));
 }
 
 function draw() {

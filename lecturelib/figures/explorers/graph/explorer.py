@@ -19,6 +19,7 @@ class GraphExample:
         edges: (2, E), source above target: the target hears the source; a node that hears itself has a loop
         weights: for each head, by its name, (E,), not negative
         name: what to call the graph
+        places: (N, 2) where the nodes lie, from 0 to 1, left to right and top to bottom; found from the edges if None
     """
 
     nodes: Sequence[str]
@@ -26,12 +27,13 @@ class GraphExample:
     edges: ArrayLike
     weights: Mapping[str, ArrayLike]
     name: str
+    places: ArrayLike | None = None
 
 
 class GraphExplorer(Explorer):
     """Choose a node and a head: lines grow as wide as the weights with which the node hears its neighbours.
 
-    Where the nodes lie is found here, once: edges pull and all nodes push, from a circle on.
+    Where the nodes lie is found here, once, if the example does not say it: edges pull and all nodes push.
 
     Args:
         examples: one or more graphs
@@ -57,6 +59,8 @@ class GraphExplorer(Explorer):
             raise ValueError(f"graph {number}: {count} nodes need as many groups, got {len(example.groups)}")
         if edges.ndim != 2 or len(edges) != 2 or edges.min(initial=0) < 0 or edges.max(initial=0) >= count:
             raise ValueError(f"graph {number}: edges must be (2, E) with numbers below {count}, got {edges.shape}")
+        if example.places is not None and np.shape(example.places) != (count, 2):
+            raise ValueError(f"graph {number}: places must be ({count}, 2), got {np.shape(example.places)}")
         if not example.weights:
             raise ValueError(f"graph {number} has no head; give weights by the name of each")
         for head, weights in example.weights.items():
@@ -75,7 +79,7 @@ class GraphExplorer(Explorer):
                     "edges": np.asarray(example.edges).astype(int).tolist(),
                     "heads": list(example.weights),
                     "weights": pack(np.stack([np.asarray(weights) for weights in example.weights.values()])),
-                    "places": pack(lay_out(np.asarray(example.edges), len(example.nodes))),
+                    "places": pack(places_of(example)),
                 }
                 for example in self.examples
             ],
@@ -95,6 +99,13 @@ class GraphExplorer(Explorer):
             f"{example.nodes[source[best]]} ({example.groups[source[best]]}) most, with a weight of "
             f"{float(np.asarray(weights)[best]):.2f}."
         )
+
+
+def places_of(example: GraphExample) -> np.ndarray:
+    """Where the nodes of an example lie (N, 2): as it says, or as its edges pull."""
+    if example.places is not None:
+        return np.asarray(example.places, dtype=float)
+    return lay_out(np.asarray(example.edges), len(example.nodes))
 
 
 def lay_out(edges: np.ndarray, num_nodes: int, *, steps: int = 300) -> np.ndarray:

@@ -33,7 +33,7 @@ function build() {
   const asking = kit.choices("From", tokens, query, function (index) { query = index; draw(); });
   asking.node.classList.add("asking");
   table = kit.bars("", ["token", "weight"], tokens, 2);
-  matrix = kit.matrix({ rows: tokens, columns: tokens, rowsName: "from", columnsName: "to", room: 300,
+  matrix = kit.matrix({ rows: tokens, columns: tokens, rowsName: "from", columnsName: "to", room: 370,
     onChoose: function (i) { asking.set(i); } });
   stage.replaceChildren(asking.node, kit.element("div", { class: "row" },
     kit.element("div", { class: "side" }, matrix.node), table.node));

@@ -8,6 +8,7 @@ the list are refused as unknown, so that a kernel upgrade opens nothing.
 import ctypes
 import errno
 import os
+import signal
 import struct
 
 from lecturelib.grading.sandbox.worker import kernel
@@ -34,7 +35,9 @@ REFUSED: dict[str, tuple[int, int | None]] = {
     "mq_notify": (244, 184), "mq_getsetattr": (245, 185),
     # signals and priorities of others: of its own a process has no need either, and a filter cannot tell whose they are
     "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
-    "rt_tgsigqueueinfo": (297, 240), "setpgid": (109, 154), "ioprio_set": (251, 30),
+    "rt_tgsigqueueinfo": (297, 240), "ioprio_set": (251, 30),
+    # ways out of the group in which all its processes are ended at once, or to go on when they are stopped
+    "setpgid": (109, 154), "setsid": (112, 157), "timer_create": (222, 107),
     # wide doors into the kernel
     "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "keyctl": (250, 219), "add_key": (248, 217),
@@ -70,13 +73,16 @@ BY_ARGUMENT: tuple[tuple[str, tuple[int, int], int, tuple[int, ...], bool], ...]
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _MMAP = {"x86_64": 9, "aarch64": 222}
-_SHARED, _ANONYMOUS = 0x01, 0x20  # together: memory that no limit counts; with a file it is on the scratch disk
+_SHARED = 0x01  # memory that no limit counts or, with a file, that a call could leave a note in
 _CLONE3 = 435  # its flags are behind a pointer, which a filter cannot follow; libc falls back to clone
 _NEWEST_KNOWN = 462
 _NEW_NAMESPACES = 0x7E020000  # every CLONE_NEW* flag that clone takes
+# A process may not tell its parent of its end by a signal that would let it go on when it is stopped, nor start another
+# for its parent, which could hear of that one's end.
+_FOR_ITS_PARENT, _END_SIGNAL = 0x8000, 0xFF
 _X32 = 0x40000000  # the x32 twins of the x86_64 calls
 
-_LOAD, _EQUAL, _AT_LEAST, _GREATER, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x25, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _GREATER, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x25, 0x45, 0x54, 0x06
 _NUMBER, _ARCHITECTURE, _FIRST_ARGUMENT, _FOURTH_ARGUMENT = 0, 4, 16, 40  # offsets in struct seccomp_data
 _KILL, _ALLOW, _ERRNO = 0x80000000, 0x7FFF0000, 0x00050000
 
@@ -115,14 +121,16 @@ def program(machine: str) -> bytes:
         load = (_LOAD, 0, 0, _FIRST_ARGUMENT + 8 * place)
         steps += [(_EQUAL, 0, len(tests) + 3, pair[column]), load, *tests, refuse, (_LOAD, 0, 0, _NUMBER)]
     steps += [
-        (_EQUAL, 0, 3, _CLONE[machine]),
+        (_EQUAL, 0, 7, _CLONE[machine]),
         (_LOAD, 0, 0, _FIRST_ARGUMENT),
-        (_ANY_BIT, 0, 1, _NEW_NAMESPACES),
+        (_ANY_BIT, 3, 0, _NEW_NAMESPACES | _FOR_ITS_PARENT),
+        (_AND, 0, 0, _END_SIGNAL),
+        (_EQUAL, 2, 0, 0),
+        (_EQUAL, 1, 0, signal.SIGCHLD),
         refuse,
         (_LOAD, 0, 0, _NUMBER),
-        (_EQUAL, 0, 4, _MMAP[machine]),
+        (_EQUAL, 0, 3, _MMAP[machine]),
         (_LOAD, 0, 0, _FOURTH_ARGUMENT),
-        (_ANY_BIT, 0, 2, _ANONYMOUS),
         (_ANY_BIT, 0, 1, _SHARED),
         refuse,
     ]

@@ -61,7 +61,10 @@ def main(notebook: socket.socket, calls: socket.socket, limits: dict[str, Any]) 
     sys.modules["__main__"] = module
     namespace = module.__dict__
     builtins.__dict__.update(display=stand_in.Inert(), get_ipython=stand_in.Inert())
+    ours = os.getpid()
     errors = run_cells(cells, namespace, limits["notebook_seconds"] / 2, limits["patience"])
+    if os.getpid() != ours:  # a fork that a cell has made and not ended: the notebook is the process that was given it
+        os._exit(0)
     report = {"errors": errors, "output": out.text(), "output_chars": out.length}
     wire.send(notebook, wire.encode(report))
     notebook.close()
@@ -180,7 +183,8 @@ def serve(calls: socket.socket, namespace: dict[str, Any], most_bytes: int) -> N
 
 
 def answer(connection: socket.socket, namespace: dict[str, Any], most_bytes: int) -> None:
-    """Make one call and send what came of it, together with the call's nonce."""
+    """Make one call and send what came of it, together with the call's nonce; from this process, not from its forks."""
+    asked = os.getpid()
     torch.set_num_threads(1)  # a fork has none of the threads that the notebook's process may have started
     wire.send(connection, wire.encode({"started": True}))
     header, buffers = wire.receive(connection, _REQUESTS)
@@ -196,4 +200,5 @@ def answer(connection: socket.socket, namespace: dict[str, Any], most_bytes: int
             raise ValueError(f"the answer has {len(frame) >> 20} MB, more than the {most_bytes >> 20} MB allowed")
     except BaseException as error:
         frame = wire.encode({"nonce": request["nonce"], "reply": Reply(raised=describe(error))})
-    wire.send(connection, frame)
+    if os.getpid() == asked:
+        wire.send(connection, frame)

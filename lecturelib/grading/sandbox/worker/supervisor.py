@@ -4,6 +4,10 @@ The grader talks to it over a socket that the student's process never has, one J
 to make it on; "hold", to stop the notebook's process while the call runs in its fork; "status", how it stands; "sweep",
 to end all that a call has left behind; "end", to end everything and say how it went. When that socket closes, or
 anything goes wrong here, this process first ends every process of the submission, then itself.
+
+All processes of the submission can be signalled at once, however fast they fork: they are everybody else in their
+process namespace or, without one, a process group, which the filter of system calls does not let them leave. How many
+they are is bounded by the kernel where they have a user of their own, and in any case counted here.
 """
 
 import contextlib
@@ -20,6 +24,8 @@ from lecturelib.grading.sandbox.worker.scratch import Scratch
 
 _LOOK_EVERY_MS = 50
 _HOLD_SECONDS = 5.0
+_PRIORITY = -10  # so that the submission's own processes, however many, leave this one its turn
+_MOST_LOOKS = 20  # for processes that a call has left; more than one finds new ones only if they have ways to go on
 
 
 def main(grader: socket.socket, notebook: socket.socket, fence: confinement.Fence, job: dict[str, Any]) -> NoReturn:
@@ -28,13 +34,10 @@ def main(grader: socket.socket, notebook: socket.socket, fence: confinement.Fenc
     if confinement.LINUX:
         kernel.prctl(kernel.PR_SET_DUMPABLE, 0)  # not before: an ordinary user's /proc/self then is closed to him too
         kernel.prctl(kernel.PR_SET_CHILD_SUBREAPER, 1)  # orphans come to us also without a process namespace
-        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGTERM)
-    signal.signal(signal.SIGTERM, _leave)  # the process that forked us is gone, or somebody wants us gone
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
         try:
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
             os.setsid()
             grader.close()
             ours.close()
@@ -46,32 +49,42 @@ def main(grader: socket.socket, notebook: socket.socket, fence: confinement.Fenc
             student.main(notebook, theirs, job["limits"])
         finally:
             os._exit(0)
+    everybody = -1 if fence.namespaces else -child
+    with contextlib.suppress(PermissionError):  # an ordinary user's
+        os.setpriority(os.PRIO_PROCESS, 0, _PRIORITY)
+
+    def leave(*_: object) -> NoReturn:
+        end_all(everybody)
+        scratch.remove()
+        os._exit(0)
+
+    signal.signal(signal.SIGTERM, leave)
+    if confinement.LINUX:
+        kernel.prctl(kernel.PR_SET_PDEATHSIG, signal.SIGTERM)  # also when the process that forked us is gone
     try:
         socket_name = os.readlink(f"/proc/self/fd/{theirs.fileno()}") if confinement.LINUX else ""
         notebook.close()
         theirs.close()
-        memory_mb = job["limits"]["memory_mb"]
-        Supervisor(grader, ours, child, memory_mb, scratch, socket_name, alone=fence.namespaces).serve()
+        Supervisor(grader, ours, child, job["limits"], scratch, socket_name, everybody).serve()
     finally:
-        end_all(alone=fence.namespaces)
-        scratch.remove()
-        os._exit(0)
+        leave()
 
 
-def _leave(number: int, frame: Any) -> NoReturn:
-    raise SystemExit
-
-
-def end_all(*, alone: bool) -> None:
-    """End every process of the submission; until there is none, because one that is not found yet may still fork."""
+def end_all(everybody: int) -> None:
+    """End every process of the submission; until there is none, because one may not have joined its group yet."""
     while True:
-        processes.kill(processes.others() if alone else processes.descendants(os.getpid()))
+        processes.kill({everybody, *others(everybody)})
+        processes.wait_for_ended()
         try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         except ChildProcessError:  # whoever descends from this process has an ancestor among its children
             return
         time.sleep(0.001)
+
+
+def others(everybody: int) -> set[int]:
+    """The processes of the submission, this one left out."""
+    return processes.others() if everybody == -1 else processes.descendants(os.getpid(), group=-everybody)
 
 
 class Supervisor:
@@ -82,28 +95,31 @@ class Supervisor:
         grader: socket.socket,
         calls: socket.socket,
         student: int,
-        memory_mb: int,
+        limits: dict[str, Any],
         scratch: Scratch,
         socket_name: str,
-        *,
-        alone: bool,
+        everybody: int,
     ) -> None:
-        self.grader, self.calls, self.student, self.memory_mb = grader, calls, student, memory_mb
+        self.grader, self.calls, self.student = grader, calls, student
+        self.memory_mb, self.processes = limits["memory_mb"], limits["processes"]
         self.scratch, self.allowed = scratch, {"/dev/null", socket_name}
         self.alive, self.reason, self.peak_mb = True, "", 0.0
         self.empty_mb = processes.private_mb(os.getpid())
-        self.alone = alone  # whether no other process than this submission's can be seen from here
+        self.everybody = everybody  # the number that stands for all processes of the submission
         self.remembered, self.clean = False, True
         calls.setblocking(False)
 
     def serve(self) -> None:
         poller = select.poll()
         poller.register(self.grader, select.POLLIN)
+        looked = time.monotonic()
         while True:
             ready = poller.poll(_LOOK_EVERY_MS)
             self.reap()
-            if not ready:
+            if (now := time.monotonic()) - looked > _LOOK_EVERY_MS / 1000:  # also while we are asked all the time
                 self.watch()
+                looked = now
+            if not ready:
                 continue
             line, descriptors, _, _ = socket.recv_fds(self.grader, 1024, 1)
             if not line:
@@ -125,10 +141,10 @@ class Supervisor:
             self.watch()
             self.sweep()
         elif request["do"] == "end":
-            self.kill_all_but(set())
+            self.end_everybody()
             while self.alive:  # until it is known how it ended, which may have been before
                 time.sleep(0.001)
-                self.kill_all_but(set())
+                self.end_everybody()
         if request["do"] not in ("call", "hold"):
             status["cpu_seconds"] = round(sum(map(processes.cpu_seconds, self.others())), 2)
         status |= {"alive": self.alive, "reason": self.reason, "clean": self.clean, "peak_mb": round(self.peak_mb, 1)}
@@ -146,7 +162,7 @@ class Supervisor:
 
     def sweep(self) -> None:
         """End all that a call has left behind, processes and files, before the notebook's process goes on."""
-        self.kill_all_but({self.student} if self.alive else set())
+        (self.end_others if self.alive else self.end_everybody)()
         if not self.alive:
             return
         if not self.remembered:
@@ -163,6 +179,7 @@ class Supervisor:
         """Have the notebook's process go on in a fork if its cells have left threads, which could watch the calls."""
         before, deadline = self.student, time.monotonic() + _HOLD_SECONDS
         if processes.holdings(before)[0] > 1:
+            processes.kill({before}, signal.SIGCONT)
             with contextlib.suppress(BlockingIOError, BrokenPipeError):
                 self.calls.send(b"f")
             while self.alive and self.student == before and time.monotonic() < deadline:
@@ -170,45 +187,43 @@ class Supervisor:
                 self.reap()
 
     def held(self) -> bool:
-        """Whether the notebook's process has threads, or holds open what a call could leave a note in."""
+        """Whether the notebook's process has threads, or holds something open: of any file a call can move the place
+        that it is read from, and so leave a note."""
         threads, names = processes.holdings(self.student)
-        return threads > 1 or any(
-            name not in self.allowed
-            and (not name.startswith("/") or name.startswith(self.scratch.path) or " (deleted)" in name)
-            for name in names
-        )
+        return threads > 1 or any(name not in self.allowed for name in names)
 
     def stop(self, reason: str) -> None:
         """End the whole submission, for a reason that the report will give."""
         if self.alive:
             self.alive, self.reason = False, reason
-        self.kill_all_but(set())
+        self.end_everybody()
 
     def others(self) -> set[int]:
-        return processes.others() if self.alone else processes.descendants(os.getpid())
+        return others(self.everybody)
 
-    def kill_all_but(self, spared: set[int]) -> None:
-        """A process that has been sent SIGKILL forks no more, so this ends when looks find nobody new."""
-        doomed: set[int] = set()
-        looks = 0
-        while looks < 2:  # a process can be missed once, whose parent ends while one looks
-            new = self.others() - spared - doomed
+    def end_everybody(self) -> None:
+        processes.kill({self.everybody, *self.others()})
+        self.reap()
+
+    def end_others(self) -> None:
+        """End all but the notebook's process. Everybody is stopped first, so that nobody forks while one looks."""
+        known = {self.student}
+        for _ in range(_MOST_LOOKS):
+            processes.kill({self.everybody}, signal.SIGSTOP)
+            new = self.others() - known
+            if not new:
+                break
             processes.kill(new)
-            doomed |= new
-            looks = 0 if new else looks + (2 if self.alone else 1)
+            known |= new
+        else:
+            self.stop("its processes started others faster than they could be ended")
         self.reap()
 
     def reap(self) -> None:
         """Take leave of processes that have ended, and note how the student's own did."""
-        while True:
-            try:
-                process, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if process == 0:
-                return
+        for process, code in processes.wait_for_ended().items():
             if process == self.student and self.alive:
-                self.ended(os.waitstatus_to_exitcode(status))
+                self.ended(code)
 
     def ended(self, code: int) -> None:
         """The notebook's process has ended: for good, or to leave its threads behind and go on in its fork."""
@@ -222,9 +237,13 @@ class Supervisor:
     def watch(self) -> None:
         if not confinement.LINUX:
             return
-        used = sum(max(0.0, processes.private_mb(process) - self.empty_mb) for process in self.others())
+        others = self.others()
+        used = sum(max(0.0, processes.private_mb(process) - self.empty_mb) for process in others)
         self.peak_mb = max(self.peak_mb, used)
-        if used > self.memory_mb:
+        count = sum(map(processes.threads, others))
+        if count > self.processes:
+            self.stop(f"it ran {count} processes and threads at one time, more than the {self.processes} allowed")
+        elif used > self.memory_mb:
             self.stop(f"its processes together used {used:.0f} MB of memory, more than the {self.memory_mb} MB allowed")
         elif excess := self.scratch.excess():
             self.stop(excess)

@@ -49,6 +49,8 @@ def _on_linux(other: int) -> dict[str, Callable[[], Any]]:
         "share messages (System V)": lambda: libc.msgctl(_made(libc.msgget(_PRIVATE, _CREATE)), _REMOVE, 0),
         "share memory (POSIX)": lambda: _create_and_remove("/dev/shm/lecturelib-trial"),
         "share messages (POSIX)": lambda: _made(libc.mq_open(b"/lecturelib-trial", os.O_CREAT, 0o600, None)),
+        "leave its session": os.setsid,
+        "leave its process group": lambda: os.setpgid(0, 0),
     }
 
 

@@ -154,13 +154,8 @@ def serve(grader: socket.socket, fence: confinement.Fence) -> None:
 
 def take_leave(first: set[int], *, alone: bool) -> None:
     """Of each process 1 that has ended; and if one was killed without a process namespace, of all it left behind."""
-    ended = False
-    with contextlib.suppress(ChildProcessError):
-        while process := os.waitpid(-1, os.WNOHANG)[0]:
-            ended = True
-            first.discard(process)
-    while ended and not alone and (left := processes.children() - first):
-        processes.kill(set().union(left, *map(processes.descendants, left)))
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+    while ended := processes.wait_for_ended():
+        first -= ended.keys()
+        while not alone and (left := processes.orphans(first)):
+            processes.kill(left)
+            first -= processes.wait_for_ended().keys()
