@@ -1,9 +1,10 @@
 """The committed runs of chapter 18: citations, and atoms some bonds away.
 
     python book/runs/graphs.py cora          # graph convolution and graph attention on Cora, ten seeds each
+    python book/runs/graphs.py cora_depth    # graph convolutions of 2 to 16 layers, with residuals and without
     python book/runs/graphs.py molecules     # message passing against attention between all atoms
 
-Each writes lecturelib/runs/NAME, a row of history for every model trained; both together take ten minutes of one
+Each writes lecturelib/runs/NAME, a row of history for every model trained; all together take twenty minutes of one
 core. What is in the history already is not trained again, so an interrupted run goes on where it stopped. In
 `molecules` all models have the same steps and batches, and about as many parameters.
 """
@@ -148,6 +149,27 @@ def cora_cases(steps: int, seeds: range) -> Iterator[Task]:
             yield {"kind": kind, "seed": seed}, partial(work, kind, seed)
 
 
+# Cora again, deeper
+
+DEPTHS = (2, 8, 16)
+DEEP = replace(CORA_CONVOLUTION, dropout=0.0)
+
+
+def depth_cases(steps: int, seeds: range) -> Iterator[Task]:
+    def work(depth: int, residual: bool, seed: int) -> tuple[Row, None]:
+        torch.manual_seed(seed)
+        model, (_, edges, _, nodes) = GraphNetwork(replace(DEEP, num_layers=depth, residual=residual)), papers()
+        fit(model, edges, steps)
+        parts = {"train": nodes.train, "validation": nodes.validation, "test": nodes.test}
+        return {name: round(judged(model, edges, part)[0], 4) for name, part in parts.items()}, None
+
+    for seed in seeds:
+        for depth in DEPTHS:
+            for residual in (False, True) if depth > 2 else (False,):  # two layers have nothing to add one to
+                case = {"depth": depth, "residual": residual, "seed": seed}
+                yield case, partial(work, depth, residual, seed)
+
+
 # Molecules
 
 POOL = 16_384  # molecules to train on
@@ -227,7 +249,8 @@ class Program:
 
 PROGRAMS = {
     "cora": Program(cora_cases, 150, 10, {kind: asdict(config) for kind, config in NETWORKS.items()}),
-    "molecules": Program(molecule_cases, 1000, 1, {name: asdict(config) for name, config in READERS_OF_ATOMS.items()}),
+    "cora_depth": Program(depth_cases, 100, 3, {"network": asdict(DEEP), "depths": list(DEPTHS)}),
+    "molecules": Program(molecule_cases, 1000, 2, {name: asdict(config) for name, config in READERS_OF_ATOMS.items()}),
 }
 
 

@@ -2,9 +2,9 @@
 
     python book/runs/scaling.py --work runs/scaling
 
-About three hours on one core. It may be stopped, even killed, and started again: a training goes on where it was, and
-each finished one is a row in `lecturelib/runs/scaling/history.jsonl` at once. The smallest budgets come first, so the
-rows that are there at any time are a smaller study of the same kind.
+About an hour and a half on one core. It may be stopped, even killed, and started again: a training goes on where it
+was, and each finished one is a row in `lecturelib/runs/scaling/history.jsonl` at once. The smallest budgets come first,
+so the rows that are there at any time are a smaller study of the same kind.
 
 Within a budget all trainings cost the same number of operations (IsoFLOP): a small model reads much text, a large one
 little. The learning rate of each size is the best of a sweep by factors of two, chosen on validation text; losses are
@@ -44,20 +44,19 @@ from lecturelib.training.history import read_history
 from lecturelib.training.runs import RUNS
 
 LENGTH, BATCH, JUDGED = 64, 8, 4096  # tokens a window, windows a step, windows of held-out text
-HEADS = {8: 1, 16: 1, 24: 2, 32: 2, 48: 3, 64: 4, 96: 6, 128: 8, 160: 10, 192: 12}  # by width
-SIZES = ((8, 1), (16, 1), (24, 1), (24, 2), (32, 2), (48, 2), (64, 3), (96, 3), (128, 3), (160, 4))  # width and layers
+HEADS = {8: 1, 16: 1, 24: 2, 32: 2, 48: 3, 64: 4, 96: 6, 128: 8, 160: 10}  # by width
+SIZES = ((8, 1), (16, 1), (24, 1), (24, 2), (32, 2), (48, 2), (64, 3), (96, 3), (128, 3))  # width and layers
 BUDGETS = {  # operations of each training, and the sizes that get them
     1e11: SIZES[:5],
-    3e11: SIZES[:6],
-    1e12: SIZES[1:7],
-    3e12: SIZES[2:8],
-    1e13: SIZES[4:9],
-    3e13: SIZES[6:],
+    3e11: SIZES[1:6],
+    1e12: SIZES[2:7],
+    3e12: SIZES[4:],
+    1e13: SIZES[5:],
 }
-SWEEPS = dict(zip(SIZES, (1e11, 1e11, 1e11, 1e11, 1e11, 3e11, 3e11, 1e12, 3e12, 3e12), strict=True))
+SWEEPS = dict(zip(SIZES, (1e11, 1e11, 1e11, 1e11, 1e11, 3e11, 3e11, 1e12, 1e12), strict=True))
 FIRST_RATE = 32e-3  # where the sweep of the smallest size starts; the next starts where the one before ended
-TRIALS = (("seed", (32, 2), 1e12), ("rate", (48, 2), 3e12), ("rate", (96, 3), 1e13))  # what else could matter
-HELD_OUT = ((192, 4), 1e14)  # larger than all, and trained last, when its loss has been predicted
+TRIALS = (("seed", (48, 2), 1e12), ("rate", (96, 3), 3e12))  # what else could matter
+HELD_OUT = ((160, 4), 3e13)  # larger than all, and trained last, when its loss has been predicted
 COMMAND = "python book/runs/scaling.py --work runs/scaling"
 
 Size = tuple[int, int]

@@ -13,7 +13,7 @@ from lecturelib.data import draw_molecules
 from lecturelib.models.graph_network import GraphNetwork, GraphNetworkConfig
 from lecturelib.training import save_run, shipped_run
 
-NAMES = ("cora", "molecules")
+NAMES = ("cora", "cora_depth", "molecules")
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +25,9 @@ def cases(program: ModuleType, name: str, seeds: int) -> list[dict[str, object]]
     """What a run has a row of, in order."""
     if name == "cora":
         return [{"kind": kind, "seed": seed} for seed in range(seeds) for kind in program.NETWORKS]
+    if name == "cora_depth":
+        kinds = [(depth, added) for depth in program.DEPTHS for added in (False, True) if depth > 2 or not added]
+        return [{"depth": depth, "residual": added, "seed": seed} for seed in range(seeds) for depth, added in kinds]
     trained = [{"model": model, "seed": seed} for seed in range(seeds) for model in program.READERS_OF_ATOMS]
     return [{"model": "one answer for all"}, *trained]
 
