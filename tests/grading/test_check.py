@@ -1,7 +1,9 @@
 """What a student sees: reports, pictures, packed checks, `lecturelib check`."""
 
+import base64
 import math
 import zipfile
+import zlib
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -13,9 +15,10 @@ from lecturelib.cli import main
 from lecturelib.grading.check import heatmap
 from lecturelib.grading.check.checker import load_checks
 from lecturelib.grading.check.inline import inline_html
-from lecturelib.grading.check.packing import pack_rubric, unpack
+from lecturelib.grading.check.packing import pack_rubric, packed_name, unpack
 from lecturelib.grading.rubric.results import Picture
 from lecturelib.grading.rubric.rubric import rubric_from_source
+from lecturelib.grading.sandbox.worker import wire
 from lecturelib.grading.sandbox.worker.packages import not_there
 from lecturelib.grading.sandbox.worker.stand_in import NOT_THERE
 
@@ -347,3 +350,30 @@ def test_check_says_of_a_package_what_the_grader_says() -> None:
     assert load_checks(BLOB, namespace(RIGHT + "\nimport yaml\n"))(
         "double"
     ).passed  # what does not use it is not held up
+
+
+WRITTEN = """
+rubric.written("why", title="Why twice?", minutes=1, difficulty=1, items={"names the reason": 2, "gives a case": 1})
+"""
+READ = "“Why twice?” is answered in words: nothing checks it, and a person gives its 3 points."
+
+
+def test_check_says_that_a_person_reads_what_is_answered_in_words():
+    blob = pack_rubric(rubric_from_source(RUBRIC + WRITTEN, "00_small"))
+    check = load_checks(blob, namespace(RIGHT))
+    assert "names the reason" not in repr(unpack(blob))
+    assert repr(check("why")) == READ
+    assert repr(check()).endswith(f"Together: 2 of 2 points here, 2 more in grading.\n\n{READ}")
+    assert READ in check()._repr_html_()
+    assert check().passed
+    assert READ not in repr(check("double"))
+
+
+def test_strangers_checks_say_their_set_and_run_nothing():
+    assert packed_name(BLOB) == "00_small"
+    for name in ("00_small", "<script>", "x" * 100, 7):
+        about = wire.encode({"name": name, "given": "raise SystemExit", "exercises": []})
+        said = packed_name(base64.b64encode(zlib.compress(about)).decode())
+        assert said == ("00_small" if name == "00_small" else "")
+    bomb = base64.b64encode(zlib.compress(bytes(100 << 20))).decode()
+    assert [packed_name(blob) for blob in ("", "no base64", "AAAA", BLOB[:200], bomb)] == [""] * 5

@@ -15,6 +15,9 @@ from lecturelib.cli import main
 from lecturelib.grading.batch.desk import Desk
 from lecturelib.grading.batch.grader import seed_for
 from lecturelib.grading.batch.journal import held_run
+from lecturelib.grading.check.packing import pack_rubric
+from lecturelib.grading.reports.feedback import file_name
+from lecturelib.grading.rubric.rubric import load_rubric
 
 ROOT = Path(lecturelib.__file__).parent.parent
 RUBRICS = Path(__file__).parent / "rubrics"
@@ -183,3 +186,29 @@ def test_mistakes_of_the_user_are_one_line(folder, tmp_path, monkeypatch, capsys
     asked = ["grade", str(folder), "--out", "out", "--rubrics", str(RUBRICS), "--exercise", "words"]
     assert main([*asked, *options]) == 2
     assert said in capsys.readouterr().err
+
+
+def test_notebook_of_another_set_is_said_at_the_top_and_in_the_terminal(tmp_path):
+    packed = pack_rubric(load_rubric(RUBRICS / "small.py"))
+    checks = f'from lecturelib.grading import load_checks\ncheck = load_checks("""{packed}""", globals())\n'
+    files = {
+        "ada": checks + "def softmax(x):\n    return x.softmax(-1)",
+        "bo": "def softmax(x):\n    return x",
+        "cy": "def double(x):\n    raise NotImplementedError('double is yours to write')",
+        "di": checks + RIGHT,
+    }
+    for student, code in files.items():
+        (tmp_path / "in" / student).mkdir(parents=True)
+        (tmp_path / "in" / student / "words.ipynb").write_text(notebook(code, "because"))
+    out = tmp_path / "out"
+    done = grade(tmp_path / "in", out)
+    assert done.returncode == 0, done.stderr
+    looks = "this looks like a notebook of set small, and it was graded as words"
+    nothing = "nothing that this set asks for is in the notebook (double); is it one of another set?"
+    assert f"ada: {looks}\n" in done.stderr
+    assert f"bo: {nothing}\n" in done.stderr
+    assert {row["student"]: row["reason"] for row in table(out)} == {"ada": looks, "bo": nothing, "cy": "", "di": ""}
+    assert [row["to_review"] for row in table(out)] == ["1"] * 4  # what is written is read all the same
+    page = (out / "feedback" / file_name("ada")).read_text()
+    assert page.index("This looks like a notebook of set small") < page.index("<h2>")
+    assert f"ada: {looks}\n" in grade(tmp_path / "in", out).stderr  # also where nothing is left to do

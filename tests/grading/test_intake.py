@@ -216,6 +216,15 @@ def test_same_name_twice_in_a_zip_is_the_later_one(tmp_path):
     assert [(f.student, f.load()) for f in find_submissions(tmp_path / "s.zip")] == [("ada", b"2"), ("bo", b"3")]
 
 
+def test_loose_files_of_one_name_lose_nobody(tmp_path):
+    """As a platform makes them that keeps the names students chose; equal copies are one."""
+    members = {"08.ipynb": b"1", "0b.ipynb": b"2", "0c.ipynb": b"1", "08 (2).ipynb": b"3", "bo/x.ipynb": b"4"}
+    archive = write_zip(tmp_path / "s.zip", members)
+    archive.write_bytes(archive.read_bytes().replace(b"0b.ipynb", b"08.ipynb").replace(b"0c.ipynb", b"08.ipynb"))
+    found = {f.student: f.load() for f in find_submissions(archive)}
+    assert found == {"08": b"1", "08 (2)": b"3", "08 (3)": b"2", "bo": b"4"}
+
+
 def test_attempts_are_told_apart_by_time_or_all_taken(tmp_path):
     for attempt, content in enumerate((b"old", b"new")):
         path = tmp_path / "ada" / f"attempt{attempt}" / "x.ipynb"
@@ -344,18 +353,28 @@ def test_name_that_is_not_utf8_costs_nobody_anything(tmp_path):
     assert "could not be opened" in reason(cy)
 
 
-def test_zip_with_one_wrapping_folder_is_read_as_if_it_had_none(tmp_path):
+def test_zip_with_one_wrapping_folder_of_its_name_is_read_as_if_it_had_none(tmp_path):
     archive = write_zip(
-        tmp_path / "s.zip", {"all/ada.ipynb": b"1", "all/bo/x.ipynb": b"2", "__MACOSX/all/._ada.ipynb": b""}
+        tmp_path / "all.zip", {"all/ada.ipynb": b"1", "all/bo/x.ipynb": b"2", "__MACOSX/all/._ada.ipynb": b""}
     )
     assert [f.student for f in find_submissions(archive)] == ["ada", "bo"]
     archive = write_zip(
-        tmp_path / "t.zip",
+        tmp_path / "All (2).zip",  # as a browser calls a second download
         {"all/": b"", "all/ada/x.ipynb": b"1", "all/bo/x.ipynb": b"2", "all/cy/x.py": b"", "README": b""},
     )
     assert [f.student for f in find_submissions(archive)] == ["ada", "bo", "cy"]
     archive = write_zip(tmp_path / "u.zip", {"ada/x.ipynb": b"1", "ada/data.csv": b""})
     assert [f.student for f in find_submissions(archive)] == ["ada"]
+
+
+def test_only_student_of_a_zip_does_not_become_those_whom_their_folders_name(tmp_path):
+    archive = write_zip(tmp_path / "s.zip", {"222/111/x.ipynb": b"1", "222/333/x.ipynb": b"2", "222/444.zip": b""})
+    intake = take_in(archive)
+    assert intake.people == ["222"]
+    assert intake.warnings == [
+        "all is in one folder, 222, so it is one student's; if it is a class, unpack s.zip and grade that folder, or "
+        "call the zip 222.zip"
+    ]
 
 
 def test_a_students_own_zip_is_opened_and_the_zips_in_it(tmp_path):

@@ -1,11 +1,12 @@
 """Rules for what comes late, over times that tables, Moodle and a platform's mark give."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from lecturelib.grading.batch.intake import Found
-from lecturelib.grading.batch.late import LatePolicy, moment, parse_policy, read_times, roster_times
+from lecturelib.grading.batch.late import LatePolicy, Times, moment, parse_policy, read_times, roster_times
 from lecturelib.grading.batch.roster import read_roster
 
 RULES = "due 2026-11-01 23:59; grace 15 minutes; 10% per day; at most 50%; nothing after 7 days; marked 20%"
@@ -57,14 +58,50 @@ def test_mark_of_the_platform_counts_only_without_a_time():
 def test_table_gives_times_and_deadlines_of_their_own(tmp_path):
     path = tmp_path / "times.csv"
     path.write_text("student;submitted;extension\nada;2026-11-03 10:00;\nBo;2026-11-03 10:00;2026-11-04\ncy;;\n")
-    policy = LatePolicy(**{**parse_policy(RULES).__dict__, "times": read_times(path)})
-    assert [policy.judge(found(student), 10).penalty for student in ("ada", "bo", "cy")] == [2, 0, 0]
+    people = [found(student) for student in ("ada", "bo", "cy")]
+    times, nobodys = read_times(path).of_people(people)
+    policy = replace(parse_policy(RULES), times=times)
+    assert [policy.judge(one, 10).penalty for one in people] == [2, 0, 0]
+    assert nobodys == []
     path.write_text("student,submitted\nada,yesterday\n")
     with pytest.raises(ValueError, match="ada: 'yesterday' is no time"):
         read_times(path)
     path.write_text("who,when\nada,2026-11-03\n")
     with pytest.raises(ValueError, match="needs a column `student`"):
         read_times(path)
+
+
+def test_line_of_a_table_is_somebodys_by_an_id_or_by_a_name_that_one_person_has(tmp_path):
+    (tmp_path / "roster.csv").write_text(
+        "student,name,email\n7,Ada Lovelace,al@uni.example\n8,Jane Doe,jd@uni.example\n9,Jane Doe,jo@uni.example\n"
+    )
+    roster = read_roster(tmp_path / "roster.csv")
+    people = [found(person.student, name=person.name) for person in roster.people]
+    people.append(found("10", name="222"))  # a name that a student chose, to have somebody else's extension
+    path = tmp_path / "times.csv"
+    path.write_text(
+        "email,due\nlovelace ada,2026-11-02\nJO@uni.example,2026-11-04\nJane Doe,2026-11-05\n222,2026-12-24\n"
+    )
+    times, nobodys = read_times(path).of_people(people, roster)
+    assert times.due == {"9": moment("2026-11-04")}
+    assert nobodys == ["lovelace ada", "Jane Doe", "222"]
+    path.write_text("student,due\nada lovelace,2026-11-02\nal@uni.example,2026-11-03\n")
+    with pytest.raises(ValueError, match="has 7 twice, with different times"):
+        read_times(path).of_people(people, roster)
+    path.write_text("student,submitted\n7,2026-11-02\n7,2026-11-03\n")
+    with pytest.raises(ValueError, match="has 7 twice, with different times"):
+        read_times(path)
+    path.write_text("student,due\nAda,2026-11-02\nada,2026-11-03\n")
+    times, nobodys = read_times(path).of_people([found("Ada"), found("ada")])
+    assert (times.due["Ada"].day, times.due["ada"].day, nobodys) == (2, 3, [])
+
+
+def test_extensions_in_a_table_leave_the_worksheets_times_as_they_are():
+    worksheet = Times(submitted={"7": moment("2026-11-03 10:00"), "8": moment("2026-11-03 11:00")})
+    both = Times(submitted={"8": moment("2026-11-01 11:00")}, due={"7": moment("2026-11-04")}).over(worksheet)
+    policy = replace(parse_policy(RULES), times=both)
+    assert [policy.judge(found(student), 10).is_late for student in ("7", "8")] == [False, False]
+    assert replace(policy, times=worksheet).judge(found("7"), 10).penalty == 2
 
 
 def test_moodles_worksheet_gives_times(tmp_path):
@@ -85,6 +122,39 @@ def test_zones_are_respected_and_a_date_is_the_end_of_its_day():
     policy = LatePolicy(due=moment("2026-11-01T23:59Z"))
     early = found(when=datetime(2026, 11, 2, 0, 30, tzinfo=timezone(timedelta(hours=1))), is_platform_time=True)
     assert not policy.judge(early, 10).is_late
+
+
+def test_times_without_a_zone_are_of_the_zone_in_the_rules():
+    policy = parse_policy("due 2026-10-25 12:00; zone Europe/Berlin; 1 point per hour")
+    assert policy.judge(found(when=moment("2026-10-25T10:59Z"), is_platform_time=True), 10).penalty == 0
+    assert policy.judge(found(when=moment("2026-10-25T11:01Z"), is_platform_time=True), 10).penalty == 1
+    assert policy.judge(found(when=moment("2026-10-25 11:59"), is_platform_time=True), 10).penalty == 0
+    # the clocks went back that night: from noon to noon it were 25 hours
+    day_before = parse_policy("due 2026-10-24 12:00; zone Europe/Berlin; 1 point per hour; at most 100 points")
+    assert day_before.judge(found(when=moment("2026-10-25 12:00"), is_platform_time=True), 30).penalty == 25
+    with pytest.raises(ValueError, match="no zone 'Berlin'"):
+        parse_policy("due 2026-11-01; zone Berlin")
+
+
+def test_times_as_platforms_write_them():
+    utc = moment("2026-11-01T22:59:05Z")
+    for text in ("2026-11-01 22:59:05 UTC", "2026-11-01 15:59:05 -0700", "2026-11-01 23:59:05 +01:00"):
+        assert moment(text) == utc, text
+    for text in ("31/10/2026 23:59", "10/31/2026 23:59", "10/31/2026 11:59 PM", "31.10.2026 23:59"):
+        assert moment(text) == datetime(2026, 10, 31, 23, 59), text
+    for text in ("2026-10-31 11:59 PM", "Oct 31, 2026 11:59 PM", "October 31, 2026 at 11:59pm"):
+        assert moment(text) == datetime(2026, 10, 31, 23, 59), text
+    assert moment("11/11/2026 08:00") == datetime(2026, 11, 11, 8)
+    with pytest.raises(ValueError, match="can be read in two ways"):
+        moment("11/01/2026 23:59")
+
+
+@pytest.mark.parametrize(
+    "rules", ["due 2026-11-01; due 2026-11-02", "10% per day; 2 points per hour", "at most 1 point; at most 5%"]
+)
+def test_two_clauses_of_one_kind_are_refused(rules):
+    with pytest.raises(ValueError, match="only one can hold"):
+        parse_policy(rules)
 
 
 @pytest.mark.parametrize("rules", ["10 percent", "due soon", "due 2026-11-01; 10% per fortnight", "at most lots"])

@@ -12,7 +12,7 @@ import lecturelib
 ROOT = Path(lecturelib.__file__).parent.parent
 WINDOWS = """
 import sys, os, types, importlib.abc, pathlib, tempfile, subprocess, asyncio, multiprocessing.connection
-import concurrent.futures.process  # what Python itself needs, while it is Linux
+import concurrent.futures.process, zoneinfo  # what Python itself needs, while it is Linux
 class Missing(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in ("fcntl", "resource", "pwd", "grp", "termios", "torch"):
@@ -70,7 +70,7 @@ sys.exit(lecturelib.cli.main(["similarity", {str(notebook)!r}, "--out", {str(tmp
 
 def test_macos_imports_all_that_grading_needs():
     code = """
-import sys, subprocess, asyncio
+import sys, subprocess, asyncio, zoneinfo  # what Python itself needs, while it is Linux
 sys.platform = "darwin"
 import lecturelib.grading.batch.desk, lecturelib.grading.batch.grader, lecturelib.cli.grade
 from lecturelib.grading.sandbox.sandbox import Sandbox

@@ -76,8 +76,17 @@ def test_written_exercise_keeps_its_model_answer_and_its_items(tmp_path: Path) -
     assert "**2 points" in cells["why-spec"].source
     assert "Because" not in text
     assert "says it doubles" not in unpack(cells["lecturelib-checks"].source.split('"""')[1])
+    assert parse_notebook(text.encode()).answers == (("why", ""),)
+    below = text.replace("here, in this cell.*", "here, in this cell.*\\n\\nTwice.")
+    assert parse_notebook(below.encode()).answers == (("why", "Twice."),)
     handed_in = text.replace("*Write your answer here, in this cell.*", "Twice is *more*.")
     assert parse_notebook(handed_in.encode()).answers == (("why", "Twice is *more*."),)
+    slipped = nbformat.reads(handed_in, as_version=4)
+    (cell,) = [cell for cell in slipped.cells if cell.id == "why-answer"]
+    cell.update(cell_type="code", source="Twice, of course", outputs=[], execution_count=None)
+    parsed = parse_notebook(nbformat.writes(slipped).encode())  # a cell that was made one of code is still the answer
+    assert parsed.answers == (("why", "Twice, of course"),)
+    assert "Twice, of course" not in [source for _, source in parsed.cells]
     untagged = handed_in.replace('"answer:why"', '"x"')
     assert parse_notebook(untagged.encode()).answers == (("why", "Twice is *more*."),)
 

@@ -227,3 +227,12 @@ def test_rows_that_are_not_the_people_are_named(out):
         require_everybody(out, ["ada", "bo", "cy", "di"])
     with pytest.raises(RowsDiffer, match="2 people went in and 3 rows came out; a row too many for cy"):
         require_everybody(out, ["ada", "bo"])
+
+
+def test_feedback_says_where_no_answer_was_found(tmp_path):
+    graded(tmp_path, ada="right because", bo="right ")
+    said = {name: (tmp_path / "feedback" / file_name(name)).read_text() for name in ("ada", "bo")}
+    assert "There is no answer in its cell." in said["bo"]
+    assert "There is no answer in its cell." not in said["ada"]
+    assert "<h2>Why? 0 of 3 points</h2>" in said["bo"]
+    assert "<h2>Double: 4 of 4 points</h2>" in said["bo"]

@@ -80,6 +80,21 @@ def test_folder_is_matched_by_id_login_or_name(tmp_path, folder):
     ]
 
 
+@pytest.mark.parametrize(
+    "roster",
+    [
+        "Name,Student Number\nAda,111\nBo,222\n",
+        "First Name,Last Name,SID,Email,Sections\nAda,,111,ada@x.example,1\nBo,,222,bo@x.example,1\n",
+        "sep=;\r\nstudent;name\r\n111;Ada\r\n222;Bo\r\n",
+        "Vorname;Nachname;ID-Nummer;E-Mail-Adresse\nAda;;111;a@x.example\nBo;;222;b@x.example\n",
+        "Matrikelnummer;Name\n111;Ada\n222;Bo\n",
+    ],
+)
+def test_rosters_as_other_systems_and_spreadsheets_head_them(tmp_path, roster):
+    intake = called(tmp_path, roster, "111")
+    assert rows(intake) == [("111", "Ada", ""), ("222", "Bo", "handed in nothing")]
+
+
 def test_decomposed_accent_and_spaces_do_not_make_a_stranger(tmp_path):
     (row,) = rows(called(tmp_path, "student,name\nzo\u00eb,Zo\u00eb\n", "Zoe\u0308 "))
     assert row == ("zo\u00eb", "Zo\u00eb", "")
@@ -100,6 +115,14 @@ def test_of_two_that_claim_one_person_the_id_is_believed(tmp_path):
     assert rows(called(tmp_path, "student,name\n7,Ada\n", "7", "Ada")) == [
         ("7", "Ada", ""),
         ("Ada", "Ada", "not on the roster; it may be 7"),
+    ]
+
+
+def test_ids_that_differ_in_capitals_are_two_people(tmp_path):
+    assert rows(called(tmp_path, "student,name\nada,Ada\nADA,Anna\nAda,Adam\n", "ada", "ADA")) == [
+        ("ADA", "Anna", ""),
+        ("Ada", "Adam", "handed in nothing"),
+        ("ada", "Ada", ""),
     ]
 
 

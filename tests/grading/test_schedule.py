@@ -14,7 +14,14 @@ import pytest
 from lecturelib.grading.batch import schedule
 from lecturelib.grading.batch.intake import Found
 from lecturelib.grading.batch.journal import Journal, Run
-from lecturelib.grading.batch.schedule import FaultTolerantPool, dask_pool, dask_size, grade_all, local_pool
+from lecturelib.grading.batch.schedule import (
+    FaultTolerantPool,
+    dask_pool,
+    dask_size,
+    grade_all,
+    is_all_graded,
+    local_pool,
+)
 from lecturelib.grading.notebook import NotebookError
 from lecturelib.grading.rubric.results import SubmissionResult
 
@@ -106,6 +113,38 @@ def test_second_run_grades_only_what_is_new_or_changed(tmp_path):
     changed = grade(submissions(ada=b"1", bo=b"2 mended", cy=None), tmp_path, lambda: nullcontext(Counting()))
     assert calls == ["ada", "bo", "bo"]
     assert changed["bo"].notes == ("2 mended",)
+
+
+def test_result_that_says_nothing_about_the_submission_is_graded_again(tmp_path):
+    """A grader that failed, on a machine that was too busy, must not be what counts for ever."""
+    flag = tmp_path / "mended"
+
+    def fails_at_first(student, notebook):
+        if not flag.exists():
+            raise RuntimeError("process 1 of the submission did not answer")
+        return fake_grade(student, notebook)
+
+    class Here:
+        def submit(self, function, *arguments):
+            future = Future()
+            try:
+                future.set_result(function(*arguments))
+            except RuntimeError as error:
+                future.set_exception(error)
+            return future
+
+    def run() -> SubmissionResult:
+        with Journal(tmp_path, RUN) as journal:
+            assert not is_all_graded(submissions(ada=b"1"), journal)
+            with FaultTolerantPool(fails_at_first, lambda: nullcontext(Here()), 1) as pool:
+                (row,) = grade_all(submissions(ada=b"1"), journal, pool, rubric="e", seed=1)
+        return row.result
+
+    assert "the grader itself failed" in run().reason
+    flag.touch()
+    assert run().notes == ("1",)
+    with Journal(tmp_path, RUN) as journal:
+        assert is_all_graded(submissions(ada=b"1"), journal)
 
 
 def test_executor_that_breaks_between_two_submissions_loses_neither(tmp_path):

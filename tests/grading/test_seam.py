@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from lecturelib.grading.rubric.compare import Mismatch, assert_close, assert_finite, assert_shape, raises
+from lecturelib.grading.rubric.compare import Mismatch, assert_close, raises
 from lecturelib.grading.rubric.results import SubmissionResult
 from lecturelib.grading.rubric.rubric import Rubric
 from lecturelib.grading.rubric.runner import run
@@ -267,10 +267,6 @@ def test_comparison_of_empty_and_special_values() -> None:
         assert_close(torch.tensor([3.0]), torch.tensor([-math.inf]))
     with pytest.raises(Mismatch):
         assert_close(3.0, math.inf)
-    with pytest.raises(Mismatch):
-        assert_finite(torch.tensor([math.nan]))
-    with pytest.raises(Mismatch):
-        assert_shape(torch.zeros(2), (3,))
 
 
 def test_cut_gradient_is_named() -> None:

@@ -94,7 +94,7 @@ def test_command_writes_one_page_that_runs_nothing(tmp_path, capsys):
     assert (
         main(["similarity", str(tmp_path / "in"), "--out", str(out), "--starter", str(tmp_path / "starter.ipynb")]) == 0
     )
-    assert "3 submissions compared, 1 pairs are similar" in capsys.readouterr().out
+    assert "3 submissions compared, 1 pair is similar" in capsys.readouterr().out
     page = out.read_text()
     assert "<script>" not in page
     assert "cannot be read: di" in page

@@ -462,3 +462,23 @@ def gradient_flow(inputs, h, c, W, U, b, upstream, cut=False):
         gradient = gradient * f
         norms.insert(0, gradient.norm())
     return torch.stack(norms).detach()
+
+
+# wrong flow: nine tenths in place of a half
+# hint: where the highway carries 0.7
+def explain(inputs, h, c, W, U, b, upstream):
+    full = gradient_flow(inputs, h, c, W, U, b, upstream)
+    cut = gradient_flow(inputs, h, c, W, U, b, upstream, cut=True)
+    if full[0] < 1e-3 * full[-1]:
+        return "vanishes"
+    return "highway" if cut[0] > 0.9 * full[0] else "detour"
+
+
+# wrong flow: a hundredth in place of a thousandth
+# hint: where 0.003 of the gradient is left
+def explain(inputs, h, c, W, U, b, upstream):
+    full = gradient_flow(inputs, h, c, W, U, b, upstream)
+    cut = gradient_flow(inputs, h, c, W, U, b, upstream, cut=True)
+    if full[0] < 1e-2 * full[-1]:
+        return "vanishes"
+    return "highway" if cut[0] > 0.5 * full[0] else "detour"

@@ -349,3 +349,26 @@ def balance(probabilities):
     experts = probabilities.shape[1]
     shares = torch.bincount(probabilities.argmax(dim=1), minlength=experts) / len(probabilities)
     return experts * shares.to(probabilities.dtype) @ probabilities.mean(dim=0)
+
+
+# wrong route: a balance that is a plain number
+# hint: no gradient flows through a number
+def balance(probabilities):
+    experts = probabilities.shape[-1]
+    share = torch.nn.functional.one_hot(probabilities.argmax(dim=-1), experts).float().mean(dim=0)
+    return (experts * (share * probabilities.mean(dim=0)).sum()).item()
+
+
+# wrong count: the bias of the wide layer is missing
+# hint: so many are in the bias of the wide layer
+def gpt_parameters(vocab_size, max_len, d_model, num_layers):
+    block = 12 * d_model**2 + 9 * d_model
+    return (vocab_size + max_len + 2) * d_model + num_layers * block
+
+
+# wrong law: the exponent first
+# hint: The order is (A, α)
+def fit_law(sizes, losses, floor):
+    x, y = sizes.log(), (losses - floor).log()
+    slope = ((x - x.mean()) * (y - y.mean())).sum() / (x - x.mean()).square().sum()
+    return -float(slope), float((y.mean() - slope * x.mean()).exp())

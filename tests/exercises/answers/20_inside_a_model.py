@@ -29,7 +29,7 @@ def rms_norm(x, gain, eps=1e-5):
 
 
 # wrong parts: no eps
-# hint: The eps is missing
+# hint: those without an eps
 def rms_norm(x, gain, eps=1e-5):
     return gain * x / (x * x).mean(-1, keepdim=True).sqrt()
 

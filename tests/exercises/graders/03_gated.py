@@ -480,6 +480,28 @@ def cell_of_kind(rng, kind, length, hidden):
     return inputs, h, c, W, U, b, draw(rng, 2, hidden)
 
 
+def cell_that_keeps(rng, share, length, hidden):
+    """Without a detour: `share` of the gradient at the last step is left at the first."""
+    forget = bias_to_keep(share, length - 1)
+    b = torch.tensor([0.0, forget, 0.0, 0.0]).repeat_interleave(hidden)
+    inputs, h, c = torch.zeros(length, 2, 3), torch.zeros(2, hidden), 0.01 * draw(rng, 2, hidden)
+    return inputs, h, c, draw(rng, 4 * hidden, 3), torch.zeros(4 * hidden, hidden), b, draw(rng, 2, hidden)
+
+
+def cell_of_two_ways(rng, share, length, hidden):
+    """Of the gradient at the first step `share` is left when the detour is cut: U is made as large as that takes."""
+    inputs, h, c, W, U, b, upstream = cell_of_kind(rng, "highway", length, hidden)
+    b[:hidden], low, high = 0.0, 0.0, 4.0
+    for _ in range(20):
+        strength = (low + high) / 2
+        U = U.clone()
+        U[2 * hidden : 3 * hidden] = strength * torch.eye(hidden)
+        weights = (inputs, h, c, W, U, b, upstream)
+        left = gradient_flow(*weights, cut=True)[0] / gradient_flow(*weights)[0]
+        low, high = (strength, high) if left > share else (low, strength)
+    return weights
+
+
 FLOW_NEEDS = ("lstm_step",)
 
 
@@ -526,6 +548,12 @@ def explains_other_cells(submission, rng):
     inputs, h, c, W, U, b, upstream = cell_of_kind(rng, "vanishes", 18, 5)
     got = submission.explain(inputs, h, c, W, torch.zeros_like(U), b, upstream)
     assert_close(got, "vanishes", what="the explanation of a cell without a detour")
+    for share, kind in ((3e-4, "vanishes"), (3e-3, "highway")):
+        got = submission.explain(*cell_that_keeps(rng, share, 10, 4))
+        assert_close(got, kind, what=f"the explanation where {share:g} of the gradient is left")
+    for share, kind in ((0.7, "highway"), (0.3, "detour")):
+        got = submission.explain(*cell_of_two_ways(rng, share, 8, 4))
+        assert_close(got, kind, what=f"the explanation where the highway carries {share:g} of the gradient")
 
 
 @rubric.test("flow", points=0.5, visible=False, topic="other sizes", hint="Other lengths and widths.", needs=FLOW_NEEDS)

@@ -273,9 +273,8 @@ def upside_down(links, block):
 
 @rubric.test("blocks", points=2, visible=True, hint="A small table of blocks first; then repeat rows and columns.")
 def draws_the_mask(submission, rng):
-    assert_close(
-        submission.block_mask([[], [4], [5], [0], [1], [3], []], 2), block_mask([[], [4], [5], [0], [1], [3], []], 2)
-    )
+    links = [[], [4], [5], [0], [1], [3], []]
+    assert_close(submission.block_mask(links, 2), block_mask(links, 2), what="the mask")
 
 
 @rubric.test("blocks", points=1, visible=False, topic="other sizes", hint="Blocks of one token, and no links at all.")
@@ -320,7 +319,11 @@ def absolute(x, rotation):
     return (x @ rotation).abs().argmax(dim=1)
 
 
-@rubric.mistake("lsh_buckets", "The negated half comes second: first x R, then −x R.")
+@rubric.mistake(
+    "lsh_buckets",
+    "Each vector is in the bucket of its opposite. The place of the *largest* number counts, with x R first and −x R "
+    "second.",
+)
 def negative_first(x, rotation):
     turned = x @ rotation
     return torch.cat((-turned, turned), dim=1).argmax(dim=1)

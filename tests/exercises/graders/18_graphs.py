@@ -367,7 +367,8 @@ class Numbered:
 def nodes_are_renumbered(submission, rng):
     x, adjacency = a_graph(rng, 5, 3, directed=True)
     order = torch.tensor([2, 0, 4, 1, 3])
-    assert_close(submission.renumber(x, adjacency, order), renumber(x, adjacency, order), what="renumber(x, A, order)")
+    got, want = submission.renumber(x, adjacency, order), renumber(x, adjacency, order)
+    assert_close(got, want, what=("the nodes", "the adjacency"))
 
 
 @rubric.test(

@@ -52,7 +52,10 @@ def eps_outside(x, gain, eps=1e-5):
     return x / (x.pow(2).mean(dim=-1, keepdim=True).sqrt() + eps) * gain
 
 
-@rubric.mistake("rms_norm", "The eps is missing: it is added to the mean square, and shows where a token is small.")
+@rubric.mistake(
+    "rms_norm",
+    "Your numbers are those without an eps. The eps that is given is added to the mean square, under the root.",
+)
 def no_eps(x, gain, eps=1e-5):
     return x / x.pow(2).mean(dim=-1, keepdim=True).sqrt() * gain
 

@@ -1,4 +1,4 @@
-"""The project of chapter 21: a rule that nobody is told, limits, and sequences that nobody has seen."""
+"""The project of chapter 21: a rule that nobody is told, limits, sequences that nobody has seen, and a choice."""
 
 import torch
 from torch.nn import functional as F
@@ -8,6 +8,18 @@ from lecturelib.grading.rubric.network import build, describe
 
 rubric = Rubric("21_choosing", title="Project: label by an unknown rule")
 rubric.exercise("train", title="A network within limits", minutes=90, difficulty=4)
+rubric.written(
+    "choose",
+    title="Which one would you build?",
+    minutes=15,
+    difficulty=3,
+    items={
+        "says where in the sequence the answer is, and what finds it there": 2,
+        "uses a limit of the task: memory, time or length": 1,
+        "says why one other choice is worse here": 1,
+        "names a measurement that could change your mind": 1,
+    },
+)
 
 SYMBOLS, FIELDS, LENGTH, TRAINING, TEST = 8, 4, 16, 300, 500
 LIMITS = {"num_symbols": SYMBOLS, "num_classes": FIELDS, "most_parameters": 1_500, "most_flops": 48_000}

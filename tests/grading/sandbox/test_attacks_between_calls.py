@@ -83,6 +83,18 @@ CHANNELS = {  # what the cells set up; how a note (a number below 200) is left; 
         "m[0] = note",
         "m[0] or None",
     ),
+    "a mapped file that nobody holds open": (
+        "f = open('own', 'w+b', 0)\nf.truncate(4096)\nmapped = ctypes.CDLL(None).mmap\n"
+        "mapped.restype = ctypes.c_size_t\nm = mapped(None, 4096, 3, 1, f.fileno(), 0)\nf.close()\n"
+        "m = (ctypes.c_ubyte * 4096).from_address(m) if m < 1 << 63 else bytes(1)",
+        "m[0] = note",
+        "m[0] or None",
+    ),
+    "how far a file of Python's was read": (
+        "f = open(os.__file__, 'rb', 0)",
+        "os.lseek(f.fileno(), note, 0)",
+        "os.lseek(f.fileno(), 0, 1) or None",
+    ),
     "a pipe": (
         "r, w = os.pipe()\nos.set_blocking(r, False)",
         "os.write(w, bytes([note]))",

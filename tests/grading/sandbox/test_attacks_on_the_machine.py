@@ -1,9 +1,18 @@
 """Attacks that want to break or outlast the grader. All are bounded, and harmless should the sandbox ever not hold."""
 
+import re
 import socket
+import threading
+import time
+from dataclasses import replace
 from textwrap import dedent
 
 import pytest
+
+from lecturelib.grading.notebook import Notebook
+from lecturelib.grading.rubric.submission import CallCrashed, StudentError
+from lecturelib.grading.sandbox.sandbox import Sandbox
+from lecturelib.grading.sandbox.worker import processes
 
 AT_TOP_LEVEL = {
     "sys.exit": ("import sys\nsys.exit(0)", 4, "raised SystemExit"),
@@ -225,10 +234,11 @@ def test_network_is_out_of_reach(attack):
 def test_background_processes_do_not_outlive_the_submission(attack):
     """Daemons by double fork, in new sessions, from the notebook and from a call; `attack` looks for what is left."""
     daemon = """
-import os, time
+import contextlib, os, time
 def daemon():
     if os.fork() == 0:
-        os.setsid()
+        with contextlib.suppress(OSError):
+            os.setsid()
         if os.fork() == 0:
             time.sleep(60)
         os._exit(0)
@@ -294,3 +304,35 @@ assert 0 not in status and not status[2], status
 def test_kernel_calls_are_refused(attack):
     result = attack(KERNEL)
     assert result.notes == ()
+
+
+MANY = """
+import os, time
+def many(count=100):
+    for _ in range(count):
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+    time.sleep(1)
+    return count
+def one():
+    return 1
+"""
+TOO_MANY = "BlockingIOError|more than the 24 allowed"
+
+
+@pytest.mark.parametrize("tier", ["full", "reduced", "minimal"])
+def test_more_processes_than_allowed_are_refused_in_every_tier(tier, limits):
+    """Also where the user of a submission is the grader's own, so that the kernel cannot count for it alone."""
+    with Sandbox(replace(limits, processes=24), tier=tier, imports=()) as box:
+        with box.open(Notebook(cells=((1, MANY + "many()"),))) as submission:
+            assert re.search(TOO_MANY, "\n".join(submission.notes)), submission.notes
+        with box.open(Notebook(cells=((1, MANY),))) as submission:
+            with pytest.raises((CallCrashed, StudentError), match=TOO_MANY):
+                submission.many()
+            assert submission.many(3) == 3
+            assert submission.one() == 1
+        deadline = time.monotonic() + 60
+        while len(processes.descendants(box._process.pid)) > (tier == "full"):  # the zygote is a child there
+            assert time.monotonic() < deadline, "processes were left behind"
+            threading.Event().wait(0.05)

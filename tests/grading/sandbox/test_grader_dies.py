@@ -25,7 +25,10 @@ ctypes.CDLL(None).prctl(15, b"\xff\xfe) R 1")
 def start():
     for chain in (True, False):
         if os.fork() == 0:
-            os.setsid()
+            try:
+                os.setsid()
+            except OSError:
+                pass
             while True:
                 if chain and os.fork():
                     os._exit(0)

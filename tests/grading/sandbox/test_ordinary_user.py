@@ -62,3 +62,29 @@ def test_ordinary_user_grades_in_a_user_namespace():
     assert done.returncode == 0, done.stderr
     said = done.stdout.strip()
     assert said in ("True full (65534, ['kept'])", "False reduced")  # whether ordinary users may make namespaces here
+
+
+# Without namespaces nobody but process 1 can count for an ordinary user, because the kernel counts all that user has
+FORKS = """
+from lecturelib.grading.notebook import Notebook
+from lecturelib.grading.sandbox.limits import Limits
+from lecturelib.grading.sandbox.sandbox import Sandbox
+source = "import os, time\\nfor _ in range(60):\\n    if os.fork() == 0:\\n        time.sleep(60)\\n        os._exit(0)"
+honest = "open('kept', 'w').write('x')\\ndef ok():\\n    return open('kept').read()"
+with Sandbox(Limits(processes=24), tier="reduced", imports=()) as box:
+    with box.open(Notebook(cells=((1, source),))) as submission:
+        print(box.tier, submission.notes)
+    with box.open(Notebook(cells=((1, honest),))) as submission:
+        print(submission.ok(), submission.notes)
+"""
+
+
+@pytest.mark.skipif(not may_mount(), reason="only root can become an ordinary user, and who is one has run the others")
+def test_ordinary_user_without_namespaces_counts_processes_and_keeps_files():
+    asked = [sys.executable, "-c", AS_NOBODY, str(ROOT), FORKS]
+    done = subprocess.run(asked, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first.startswith("reduced ")
+    assert "processes and threads at one time, more than the 24 allowed" in first
+    assert second == "x ()"

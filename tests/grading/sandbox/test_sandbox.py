@@ -4,6 +4,7 @@ import ast
 import os
 import re
 import signal
+import tempfile
 import threading
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from lecturelib.grading.notebook import Notebook
 from lecturelib.grading.rubric.runner import run
 from lecturelib.grading.rubric.submission import CallCrashed, CallTimeout, MissingName, StudentError
 from lecturelib.grading.sandbox import callbacks
+from lecturelib.grading.sandbox.folders import Folder
 from lecturelib.grading.sandbox.limits import Limits
 from lecturelib.grading.sandbox.sandbox import IMPORTS_BY_WORD, Sandbox
 from lecturelib.grading.sandbox.tiers import Proof, SandboxFailed, TierError, require
@@ -390,7 +392,7 @@ def test_reduced_tier_without_namespaces_still_hides_files_and_processes(limits,
     secret = tmp_path / "secret.txt"
     secret.write_text("canary")
     source = f"""
-import os, socket, lecturelib
+import contextlib, os, socket, lecturelib
 def read(path):
     return open(path).read()
 def look():
@@ -399,7 +401,8 @@ def call():
     socket.socket()
 def leave():
     if os.fork() == 0:
-        os.setsid()
+        with contextlib.suppress(OSError):
+            os.setsid()
         while True: pass
     return 1
 """
@@ -410,6 +413,26 @@ def leave():
         with pytest.raises(StudentError, match="PermissionError"):
             submission.read(str(GRADING / "rubric" / "rubric.py"))
         assert submission.leave() == 1
+
+
+@pytest.mark.parametrize("child", ["return 2", "raise ValueError", "pass"])
+def test_forks_do_not_answer_in_place_of_the_process_that_was_asked(box, child):
+    """The parent waits until its fork has ended, so that an answer of the fork's would be the first."""
+    source = f"""
+import os
+me = os.fork()
+if me:
+    os.waitpid(me, 0)
+def call():
+    if os.fork() == 0:
+        {child}
+    else:
+        os.wait()
+    return me > 0
+"""
+    with box.open(cells(source)) as submission:
+        for _ in range(3):
+            assert submission.call() is True
 
 
 def test_required_tier_refuses_to_start(limits):
@@ -427,3 +450,19 @@ def test_proof_with_an_open_door_is_minimal():
 def test_limits_name_the_field_and_value():
     with pytest.raises(ValueError, match="memory_mb must be positive, got -1"):
         Limits(memory_mb=-1)
+
+
+def test_folders_of_killed_graders_are_removed_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    in_use, left, young, foreign = Folder(), Folder(), Folder(), tmp_path / "lecturelib-sandbox-link"
+    (left.path / "home" / "scratch").mkdir(parents=True)
+    os.close(left._lock)  # what the end of its process does, however it ends
+    os.close(young._lock)
+    foreign.symlink_to(in_use.path, target_is_directory=True)
+    for one in (in_use, left):
+        os.utime(one.path, (1e9, 1e9))
+    with Sandbox(tier="minimal", imports=()) as box:
+        assert sorted(tmp_path.iterdir()) == sorted([in_use.path, young.path, foreign, box._folder.path])
+    in_use.remove()
+    in_use.remove()
+    assert sorted(tmp_path.iterdir()) == sorted([young.path, foreign])

@@ -25,8 +25,8 @@ def verdict(
         at += 1
         if kind == 0x06:
             return operand
-        if kind == 0x20:
-            loaded = data[operand]
+        if kind in (0x20, 0x54):
+            loaded = data[operand] if kind == 0x20 else loaded & operand
             continue
         holds = {
             0x15: loaded == operand,
@@ -56,6 +56,9 @@ def test_new_namespaces_foreign_architectures_and_newer_calls_are_stopped(machin
     for flag in (0x10000000, 0x20000000, 0x40000000, 0x00020000, 0x08000000, 0x04000000, 0x02000000):
         assert verdict(machine, clone, flag | 17) == REFUSE
     assert verdict(machine, clone, 0x003D0F00) == ALLOW  # a thread, as libc makes it
+    for flags in (18, 10, 0x8000 | 17, 0x8000):  # its end told by SIGCONT or SIGUSR1; started for its parent
+        assert verdict(machine, clone, flags) == REFUSE
+    assert verdict(machine, clone, 0x01200000 | 17) == ALLOW  # a process, as libc makes it
     assert verdict(machine, 435) == UNKNOWN
     assert verdict(machine, 5000) == UNKNOWN
     assert verdict(machine, 1, architecture=seccomp.ARCHITECTURES[OTHER[machine]]) == KILL
@@ -63,12 +66,13 @@ def test_new_namespaces_foreign_architectures_and_newer_calls_are_stopped(machin
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_shared_memory_without_a_file_is_refused(machine):
+def test_shared_memory_is_refused(machine):
     shared, private, shared_validate, fixed, anonymous = 1, 2, 3, 0x10, 0x20
     mmap = {"x86_64": 9, "aarch64": 222}[machine]
     for kind in (shared, shared_validate, shared | fixed):
         assert verdict(machine, mmap, fourth=kind | anonymous) == REFUSE
-        assert verdict(machine, mmap, fourth=kind) == ALLOW
+        assert verdict(machine, mmap, fourth=kind) == REFUSE
+    assert verdict(machine, mmap, fourth=private) == ALLOW
     assert verdict(machine, mmap, fourth=private | anonymous) == ALLOW
     assert verdict(machine, 1, fourth=shared | anonymous) == ALLOW
 
