@@ -33,6 +33,7 @@ READ = {"texts", "held_out", "max_n", "characters", "draws", "lengths", "repeats
 READ |= {"test_every", "probe_words", "test", "merges", "judged", "counted", "times", "sides", "verses"}
 READ |= {"reviews", "pairs", "questions", "longer"}
 READ |= {"blocks", "patched_layers", "sentences", "asked", "written", "rounded"}
+READ |= {"captioned_scenes", "looked_scenes", "pixel_scenes", "nights", "found_scenes", "clicked_scenes"}
 
 train = training.train
 

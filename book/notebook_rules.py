@@ -29,6 +29,7 @@ LECTURE = re.compile(
 )
 LECTURES_BOX = re.compile(r":::+\{admonition\} If you know one of the lectures\n:class: dropdown\n.*?\n:::+", re.DOTALL)
 
+MACHINE_PATH = re.compile(r"[\"'](/(?:tmp|home|root|work|mnt|opt|srv|Users)/[^\"']*)[\"']")
 MATHS = re.compile(r"\$\$.*?\$\$|\$[^$]+\$", re.DOTALL)
 _MARKS = r"(?:[_^](?:\w|\{[^}]*\}))*"  # the indices of a symbol
 NOTATION = {  # what book/notation.md rules out, wherever a pattern can see it
@@ -100,6 +101,18 @@ def output_problems(cells: list[NotebookNode]) -> Iterator[str]:
             yield f"cell {number} is tagged {CHECKED_TAG} and has no stored output to compare"
     if not any(CHECKED_TAG in tags(cell) for cell in cells):
         yield f"no cell is tagged {CHECKED_TAG}, so nbval would compare nothing"
+
+
+def machine_problems(cells: list[NotebookNode]) -> Iterator[str]:
+    """A chapter reads what ships with the course, not what happens to lie on the machine it was written on."""
+    for number, cell in enumerate(cells, 1):
+        if cell.cell_type != "code":
+            continue
+        for path in MACHINE_PATH.findall(cell.source):
+            yield f"cell {number} names a path of one machine, {path}"
+        for call in (node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Call)):
+            if ast.unparse(call.func).endswith("shipped_run") and len(call.args) + len(call.keywords) != 1:
+                yield f"cell {number}: shipped_run takes the name of a run that ships, and nothing else, in a chapter"
 
 
 def is_visible(cell: NotebookNode) -> bool:
@@ -229,7 +242,7 @@ def page_problems(path: Path, cells: list[NotebookNode]) -> Iterator[str]:
 def problems(path: Path) -> list[str]:
     """Every rule that one notebook breaks."""
     cells = nbformat.read(path, as_version=4).cells
-    found = [*install_problems(cells), *parameter_problems(cells), *output_problems(cells)]
+    found = [*install_problems(cells), *parameter_problems(cells), *output_problems(cells), *machine_problems(cells)]
     found += page_problems(path, cells)
     if (size := path.stat().st_size) >= MAX_BYTES:
         found.append(f"{size:,} bytes; a chapter stays under {MAX_BYTES:,}")

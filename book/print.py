@@ -21,14 +21,27 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, TextStringObject
 
 BOOK = Path(__file__).resolve().parent
-DROPPED = "a.headerlink, p.launch, div.cell.tag_remove-input > .cell_input, details.hide, button, .prev-next-footer"
+DROPPED = (
+    "a.headerlink, p.launch, div.cell.tag_remove-input > .cell_input, details.hide, button, .prev-next-footer, "
+    "section#the-chapters, .paths"  # the cards and buttons of the front page: the contents lead there
+)
 CHROMIUM_FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 FOOTER = '<div style="font-size:8px;width:100%;text-align:center"><span class="pageNumber"></span></div>'
 HIDE_CONTROLS = """() => document.querySelectorAll(".lecturelib-explorer").forEach((host) =>
-    host.shadowRoot?.querySelectorAll(".choices, .player, .slider, .try").forEach((control) => {
+    host.shadowRoot?.querySelectorAll(".choices, .player, .slider, .try, button:not([role])").forEach((control) => {
         control.style.display = "none"; }))"""
+# A tall drawing would begin a new page and leave the last one empty: as small as its words can be read, if that helps.
+FIT_FIGURES = """() => document.querySelectorAll("figure.course-figure svg").forEach((svg) => {
+    const millimetre = 96 / 25.4, height = svg.getBoundingClientRect().height;
+    if (height > 110 * millimetre) svg.style.maxHeight = Math.max(110 * millimetre, 0.68 * height) + "px"; })"""
 STYLE = """
-body { margin: 0; background: #fff; color: #1d2731; font-size: 10.5pt; }
+body { margin: 0; background: #fff; color: #1d2731; font-size: 10pt; }
+div.bd-article.bd-article { padding: 0; line-height: 1.45; }
+.bd-article p, .bd-article ul, .bd-article ol { margin-bottom: 2.4mm; }
+.bd-article h2 { margin-top: 7mm; }
+.bd-article div.cell { margin-bottom: 2.4mm; }
+.bd-article figure.course-figure figcaption p { font-size: 9pt; }
+.bd-article div.highlight pre { font-size: 7.5pt; line-height: 1.35; padding: 1.5mm 2mm; }
 .page, .contents { break-before: page; }
 .title-page { display: flex; flex-direction: column; justify-content: center; height: 240mm; }
 .title-page h1 { font-size: 34pt; line-height: 1.1; margin: 0 0 6mm; }
@@ -36,7 +49,9 @@ body { margin: 0; background: #fff; color: #1d2731; font-size: 10.5pt; }
 .contents ul { list-style: none; padding-left: 0; }
 .contents .part { font-weight: 650; margin-top: 4mm; }
 pre { white-space: pre-wrap; }
-figure, table, .cell_output, img, svg { break-inside: avoid; max-width: 100%; }
+figure, .cell_output, img, svg { break-inside: avoid; max-width: 100%; }
+.bd-article .pst-scrollable-table-container { overflow: visible; } /* what scrolls cannot go on on the next page */
+tr { break-inside: avoid; }
 figure.course-figure svg { max-height: 205mm; }
 h1, h2, h3, h4 { break-after: avoid; }
 """
@@ -120,7 +135,8 @@ def print_pdf(site: Path, out: Path, parts: list[tuple[str, list[str]]], title: 
         document.flush()
         with sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=chromium, args=CHROMIUM_FLAGS)
-            page = browser.new_page(color_scheme="light", reduced_motion="reduce")
+            paper = {"width": 658, "height": 987}  # A4 without its margins, so that what is drawn to fit fits there
+            page = browser.new_page(color_scheme="light", reduced_motion="reduce", viewport=paper)
             page.set_default_timeout(600_000)
             page.goto(Path(document.name).as_uri())
             page.evaluate("window.MathJax ? MathJax.startup.promise.then(() => true) : true")
@@ -129,6 +145,7 @@ def print_pdf(site: Path, out: Path, parts: list[tuple[str, list[str]]], title: 
             )
             page.evaluate(HIDE_CONTROLS)
             page.emulate_media(media="print")
+            page.evaluate(FIT_FIGURES)
             unfinished = out.with_suffix(".part")
             page.pdf(
                 path=unfinished,

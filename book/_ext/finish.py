@@ -3,6 +3,8 @@
 - Icons come from the theme's font, not from its script of 1.5 MB that draws the same ones.
 - Only the search page searches, so only it loads the index; only a page with formulas loads MathJax.
 - The sidebar, with the name of the book above its links, is a landmark; no two elements of a page share an id.
+- No line begins with the comma after a formula or with the sign of a percentage, and an equation's number in brackets
+  has one pair of them.
 """
 
 import re
@@ -16,6 +18,10 @@ MATHJAX = re.compile(r"<script\b[^>]*>window\.MathJax = .*?</script>\n?|<script\
 HAS_MATHS = re.compile(r'class="(?:[^"]* )?math[ "]')
 SIDEBAR = re.compile(r'<div\b(?=[^>]*\bid="pst-primary-sidebar")(?![^>]*\brole=)')
 CITATION_ID = re.compile(r'(<span class="bibtex-citation")( id="id\d+")')
+FORMULA_END = re.compile(r'(<span class="math notranslate nohighlight">\\\([^<]*\\\)</span>)([,.;:!?)\]]+)')
+TIED = re.compile(r" (?=%)| (?=±)|(?<=±) | (?=× 10)|(?<=×) (?=10)")
+PASTED = re.compile(r'<span class="pasted-text">[^<]*</span>(?: %)?')
+DOUBLE_BRACKETS = re.compile(r'\((<a class="reference internal" href="[^"]*#equation-[^"]*">)\(([\d.]+)\)</a>\)')
 UNUSED = ("scripts/fontawesome.js*", "scripts/*.map", "styles/*.map", "vendor/fontawesome/webfonts/*.ttf")
 
 
@@ -26,6 +32,9 @@ def finished(html: str, is_search: bool = False) -> str:
         html = SEARCH_SCRIPTS.sub("", html)
     if not HAS_MATHS.search(html):
         html = MATHJAX.sub("", html)
+    html = FORMULA_END.sub(r'<span class="unbroken">\1\2</span>', html)
+    html = PASTED.sub(lambda found: TIED.sub("\u00a0", found.group()), html)
+    html = DOUBLE_BRACKETS.sub(r"(\1\2</a>)", html)
     html = SIDEBAR.sub('<div role="complementary" aria-label="The course"', html)
     return CITATION_ID.sub(lambda found: found[1] if html.count(found[2]) > 1 else found.group(), html)
 

@@ -88,6 +88,12 @@ def test_episode_explorer_names_every_row_of_a_long_episode(open_page):
     assert [word for word in words if word.isdigit()] == [str(step + 1) for step in long[::5]]
 
 
+def test_episode_explorer_goes_to_the_step_of_a_clicked_cell(open_page):
+    page = open_page(explorer(start=(0, 1)))
+    page.locator("svg.matrix .cell").nth(2).click()
+    assert_shows(page, EXAMPLES[0], 2, layer=1)
+
+
 def test_episode_explorer_follows_the_keyboard_and_fits_a_phone(open_page, open_on_phone):
     page = open_page(explorer())
     for key in ("Tab", "ArrowRight", "Tab", "ArrowRight", "Tab", "ArrowRight", "ArrowRight"):

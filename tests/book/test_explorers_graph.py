@@ -52,6 +52,38 @@ def test_graph_explorer_follows_pointer_and_keyboard(open_page, open_on_phone):
     open_on_phone(GraphExplorer([example(), other]))
 
 
+def test_graph_explorer_leaves_room_for_bars_beside_long_names(open_page):
+    """On a laptop the names of papers and topics once took the whole table."""
+    names = [f"paper {number} with a name" for number in (1056, 1193, 2402, 2707)]
+    page = open_page(GraphExplorer([example(nodes=names, groups=["Probabilistic Methods"] * 4)]))
+    for width in (1366, 1100, 900, 640):
+        page.set_viewport_size({"width": width, "height": 800})
+        longest = page.locator("table.bars .bar").evaluate_all(
+            "all => all.map(one => one.clientWidth || one.offsetWidth)"
+        )
+        assert longest[0] > 60, width
+
+
+def test_graph_explorer_keeps_its_letters_readable_beside_the_table(open_page):
+    page = open_page(GraphExplorer([example()]), viewport={"width": 760, "height": 800})
+    graph, table = page.locator("svg.graph").bounding_box(), page.locator("table.bars").bounding_box()
+    assert graph["x"] + graph["width"] <= table["x"]
+    letters = page.locator(".node text").evaluate_all(
+        "all => all.map(one => parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().a)"
+    )
+    assert min(letters) >= 11
+
+
+def test_graph_explorer_puts_nodes_where_it_is_told(open_page):
+    page = open_page(GraphExplorer([example(places=[[0, 0], [1, 0], [0, 1], [1, 1]])]))
+    x, y = (
+        page.locator(".disc").evaluate_all(f"all => all.map(one => Number(one.getAttribute('c{axis}')))")
+        for axis in "xy"
+    )
+    assert x[0] == x[2] < x[1] == x[3]
+    assert y[0] == y[1] < y[2] == y[3]
+
+
 def test_graph_explorer_says_its_finding_without_a_script():
     assert "a (Theory) hears b (Trees) most, with a weight of 0.50" in GraphExplorer([example()]).text()
     assert (
@@ -81,6 +113,7 @@ def test_layout_puts_neighbours_closer_than_strangers():
         ({"groups": ["Theory"]}, "4 nodes need as many groups, got 1"),
         ({"edges": EDGES + 1}, r"edges must be \(2, E\) with numbers below 4"),
         ({"weights": {}}, "has no head"),
+        ({"places": [[0, 0]]}, r"places must be \(4, 2\), got \(1, 2\)"),
         ({"weights": {"x": [1.0]}}, r"6 edges need as many weights, got \(1,\)"),
     ],
 )

@@ -64,6 +64,19 @@ def test_heads_explorer_shows_the_models_weights_by_mouse(open_page, examples):
     assert_shows(page, examples[1], "copy", 2, 3, 1)
 
 
+@pytest.mark.parametrize("width", [760, 390])
+def test_heads_explorer_writes_no_name_over_another(open_page, width):
+    words = [f"metaphysical{number}" for number in range(13)]
+    example = HeadsExample(words, np.tril(np.ones((2, 3, 13, 13))), {"previous": np.ones((2, 3))}, "long words")
+    page = open_page(HeadsExplorer([example], start=(0, 0, 0, 0)), viewport={"width": width, "height": 800})
+    names = page.locator("svg.matrix").last.locator("text[text-anchor=end]")
+    middles = names.evaluate_all(
+        "all => all.map(one => one.getBoundingClientRect()).map(box => (box.top + box.bottom) / 2)"
+    )
+    assert len(middles) == len(words)
+    assert np.diff(middles).min() >= 13  # letters of 12 pixels
+
+
 def test_heads_explorer_marks_the_chosen_head(open_page, examples):
     page = open_page(HeadsExplorer(examples, start=(0, 1, 2, 5)))
     mark, cell = page.locator(".mark"), page.locator("svg.matrix").first.locator(".cell").nth(1 * 4 + 2)

@@ -47,6 +47,7 @@ def test_budget_explorer_draws_what_is_chosen(open_page):
         seen.add(page.locator("svg.plot polyline").first.get_attribute("points"))
         point, dot = page.locator("circle.measured"), page.locator("circle.dot.law0")
         assert point.get_attribute("cx") == dot.get_attribute("cx")  # both at 10²⁰
+        assert f" {what}" in page.locator(".live").inner_text()
     assert len(seen) == 3
 
 

@@ -67,3 +67,7 @@ def test_folded_code_takes_no_reading_time(front):
     long = "x = 1\n" * 600
     assert front.minutes_of([code(long, "hide-input")]) == 0
     assert front.minutes_of([code(long)]) == 50
+
+
+def test_next_leads_to_the_first_chapter(soup):
+    assert soup("intro").select_one("a.right-next")["href"] == "01_sequences.html"

@@ -228,6 +228,8 @@ def test_notebook_without_outputs_is_red(small: Path, notebook_rules: ModuleType
         (2, {"source": "import math\nscale = 'default'"}, "assignments only"),
         (2, {"source": "scale = 'default'\nsteps = 10 * 10"}, "literals only"),
         (2, {"source": "steps = 10"}, "must define scale"),
+        (5, {"source": "folder = '/tmp/runs'"}, "a path of one machine, /tmp/runs"),
+        (5, {"source": "run = shipped_run('cora', folder)"}, "the name of a run that ships"),
         (5, {"execution_count": 9}, "execution counts"),
         (6, {"metadata": {}}, "nbval would compare nothing"),
         (6, {"outputs": []}, "no stored output to compare"),

@@ -17,6 +17,11 @@ def printed(root, site, tmp_path_factory):
     return PdfReader(out)
 
 
+@pytest.fixture(scope="module")
+def printer(root, load_script):
+    return load_script(root / "book" / "print.py")
+
+
 def bookmarks(reader, entries=None):
     for entry in reader.outline if entries is None else entries:
         if isinstance(entry, list):
@@ -51,6 +56,12 @@ def test_formulas_and_explorers_are_printed(printed):
     text = "\n".join(page.extract_text() for page in printed.pages)
     assert "$$" not in text
     assert "\\frac" not in text
+
+
+def test_front_page_is_printed_without_its_cards(printer, site):
+    body = printer.article(site, "intro", ["intro"])
+    assert body.select(".lecturelib-explorer, .proof")
+    assert body.select(".chapter-card, .paths") == []
 
 
 def test_a_page_that_does_not_exist_is_named(root, site, tmp_path):
