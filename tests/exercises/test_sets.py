@@ -44,13 +44,13 @@ def checks_of(paths: Paths) -> Rubric:
     return unpack_rubric(pack_rubric(rubric_of(paths)))
 
 
-def tested(rubric: Rubric) -> list[str]:
+def graded_by_tests(rubric: Rubric) -> list[str]:
     """The exercises that tests grade; the others are answered in words."""
     return [exercise.name for exercise in rubric.exercises.values() if not exercise.items]
 
 
-def tested_points(rubric: Rubric) -> float:
-    return sum(map(rubric.points_of, tested(rubric)))
+def points_from_tests(rubric: Rubric) -> float:
+    return sum(map(rubric.points_of, graded_by_tests(rubric)))
 
 
 @cache
@@ -78,7 +78,7 @@ def test_set_blank_scores_nothing(paths: Paths) -> None:
 def test_set_solution_scores_full(paths: Paths, seed: int) -> None:
     results = grade(paths, seed, solution_of(paths))
     assert [(r.name, r.outcome, r.message) for r in results if not r.passed] == []
-    assert sum(r.earned for r in results) == tested_points(rubric_of(paths)) > 0
+    assert sum(r.earned for r in results) == points_from_tests(rubric_of(paths)) > 0
 
 
 @pytest.mark.parametrize(("paths", "answer"), answers("right"))
@@ -101,7 +101,7 @@ def test_set_has_enough_answers_with_hints_of_their_own(paths: Paths) -> None:
     assert len([a for a in given if a.kind == "wrong"]) >= 8
     hints = [a.hint for a in given if a.kind == "wrong"]
     assert len(set(hints)) == len(hints)
-    for exercise in tested(rubric_of(paths)):
+    for exercise in graded_by_tests(rubric_of(paths)):
         assert len([a for a in given if a.exercise == exercise and a.kind == "right"]) >= 2
         assert len([a for a in given if a.exercise == exercise and a.kind == "wrong"]) >= 2
 
@@ -122,8 +122,8 @@ def test_packed_checks_keep_every_visible_test_and_no_hidden_one(paths: Paths) -
     rubric, packed = rubric_of(paths), checks_of(paths)
     assert [t.name for t in packed.tests] == [t.name for t in rubric.tests if t.visible]
     assert [m.name for m in packed.mistakes] == [m.name for m in rubric.mistakes]
-    assert all(any(t.visible for t in rubric.tests_of(name)) for name in tested(rubric))
-    assert all(any(not t.visible for t in rubric.tests_of(name)) for name in tested(rubric))
+    assert all(any(t.visible for t in rubric.tests_of(name)) for name in graded_by_tests(rubric))
+    assert all(any(not t.visible for t in rubric.tests_of(name)) for name in graded_by_tests(rubric))
     points = {name: packed.points_of(name) + packed.exercises[name].hidden_points for name in packed.exercises}
     assert points == {name: rubric.points_of(name) for name in rubric.exercises}
 
@@ -135,7 +135,7 @@ def test_hidden_tests_name_their_topic_in_a_word(paths: Paths) -> None:
 
 
 def test_some_set_asks_a_question_to_be_answered_in_words() -> None:
-    assert [paths.name for paths in SETS if len(tested(rubric_of(paths))) < len(rubric_of(paths).exercises)]
+    assert [paths.name for paths in SETS if len(graded_by_tests(rubric_of(paths))) < len(rubric_of(paths).exercises)]
 
 
 @each_set

@@ -12,7 +12,7 @@ import lecturelib
 ROOT = Path(lecturelib.__file__).parent.parent
 WINDOWS = """
 import sys, os, types, importlib.abc, pathlib, tempfile, subprocess, asyncio, multiprocessing.connection
-import concurrent.futures.process, zoneinfo  # what Python itself needs, while it is Linux
+import concurrent.futures.process, filelock, zoneinfo  # what Python itself and a library need, while it is Linux
 class Missing(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in ("fcntl", "resource", "pwd", "grp", "termios", "torch"):

@@ -1,13 +1,14 @@
 """The small folder that a sandbox keeps in the temporary directory, and those that killed graders have left there."""
 
 import contextlib
-import fcntl
 import os
 import shutil
 import stat
 import tempfile
 import time
 from pathlib import Path
+
+import filelock
 
 PREFIX = "lecturelib-sandbox-"
 LOCK = "in-use"  # locked for as long as its grader lives, however that ends
@@ -21,16 +22,14 @@ class Folder:
         remove_left()
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX))
         self.path.chmod(0o755)
-        self._lock = os.open(self.path / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._lock = filelock.FileLock(self.path / LOCK, mode=0o600)
         with contextlib.suppress(OSError):  # a file system without locks: then nobody removes what is left there
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            self._lock.acquire()
 
     def remove(self) -> None:
         """Remove it; a second time does nothing."""
         shutil.rmtree(self.path, ignore_errors=True)
-        if self._lock >= 0:
-            os.close(self._lock)
-            self._lock = -1
+        self._lock.release()
 
 
 def remove_left() -> None:
@@ -46,13 +45,7 @@ def remove_left() -> None:
 
 def _is_in_use(path: str) -> bool:
     try:
-        lock = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+        with filelock.FileLock(os.path.join(path, LOCK), blocking=False):
+            return False
+    except filelock.Timeout:
         return True
-    finally:
-        os.close(lock)
-    return False

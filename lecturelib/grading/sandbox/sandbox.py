@@ -50,6 +50,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from lecturelib.grading.notebook import Notebook, parse_notebook, read_notebook
+from lecturelib.grading.sandbox.folders import Folder
 from lecturelib.grading.sandbox.limits import Limits
 from lecturelib.grading.sandbox.tiers import TIERS, Proof, SandboxFailed, Tier, TierError, check_platform, require
 from lecturelib.machine.bf16 import CAP
@@ -104,8 +105,6 @@ class Sandbox:
 
     def __enter__(self) -> "Sandbox":
         check_platform()
-        from lecturelib.grading.sandbox.folders import Folder  # where there is no tier, there are no such locks either
-
         self._folder = Folder()
         self._bait, self._home = self._folder.path / "bait", self._folder.path / "home"
         self._home.mkdir(mode=0o755)

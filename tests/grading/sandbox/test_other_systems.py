@@ -14,7 +14,7 @@ RUBRICS = Path(__file__).parent.parent / "rubrics"
 ELSEWHERE = """
 import asyncio, http.server, importlib, multiprocessing.connection, os, pkgutil, signal, socket, subprocess, sys
 import tempfile, types, webbrowser, zipfile
-import numpy, torch, torch._dynamo, tqdm
+import filelock, numpy, torch, torch._dynamo, tqdm
 platform, *command = sys.argv[1:]
 missing = {"win32": ("fcntl", "resource", "termios", "pwd", "grp"), "darwin": ()}[platform]
 sys.modules.update(dict.fromkeys(missing))

@@ -456,8 +456,8 @@ def test_folders_of_killed_graders_are_removed_and_no_others(tmp_path, monkeypat
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     in_use, left, young, foreign = Folder(), Folder(), Folder(), tmp_path / "lecturelib-sandbox-link"
     (left.path / "home" / "scratch").mkdir(parents=True)
-    os.close(left._lock)  # what the end of its process does, however it ends
-    os.close(young._lock)
+    left._lock.release()  # what the end of its process does, however it ends
+    young._lock.release()
     foreign.symlink_to(in_use.path, target_is_directory=True)
     for one in (in_use, left):
         os.utime(one.path, (1e9, 1e9))
