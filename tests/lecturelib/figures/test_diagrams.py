@@ -128,7 +128,8 @@ def test_text_is_readable_on_a_phone_and_on_a_page(diagram):
 
 def test_diagram_carries_its_alt_text_and_asks_nobody_for_anything(diagram):
     page = diagram._repr_html_()
-    assert page.count('role="img" aria-label="') == 2
+    layouts = 1 if diagram.wide.canvas.svg == diagram.narrow.canvas.svg else 2  # the same drawing is stored once
+    assert page.count('role="img" aria-label="') == layouts
     assert diagram.alt in repr(diagram)
     assert "currentColor" in page
     for drawing in re.findall("<svg.*?</svg>", page):

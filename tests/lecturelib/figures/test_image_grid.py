@@ -52,3 +52,12 @@ def test_image_grid_may_show_a_picture_twice():
     assert svg.count("<image") == 2
     ids = re.findall(r' id="([^"]*)"', svg)
     assert len(ids) == len(set(ids))
+
+
+def test_image_grid_of_one_layout_is_stored_once_and_shown_everywhere():
+    """Half of the bytes; nothing of it may be hidden on a page or on a phone, or the picture would be missing there."""
+    page = image_grid([np.eye(4)] * 2, alt=ALT, once=True)._repr_html_()
+    assert page.count("<svg") == 1
+    assert image_grid([np.eye(4)] * 2, alt=ALT)._repr_html_().count("<svg") == 2
+    (name,) = re.findall(r'<svg class="([^"]*)"', page)
+    assert name not in re.findall(r"svg\.([\w-]+)\{display:none", page)
