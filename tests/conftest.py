@@ -3,6 +3,7 @@
 import inspect
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,9 @@ from playwright.sync_api import Browser, sync_playwright
 from lecturelib.machine.bf16 import bf16_refusal, settle_bf16
 
 settle_bf16()  # before any test imports torch
+
+# Whoever starts the tests in the background may have SIGINT ignored, and the commands they interrupt would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No time limit for a single example: a busy machine is slow, and that is no failure.
 settings.register_profile("steady", deadline=None)
