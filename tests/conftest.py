@@ -14,7 +14,7 @@ from lecturelib.machine.bf16 import bf16_refusal, settle_bf16
 
 settle_bf16()  # before any test imports torch
 
-# Whoever starts the tests in the background may have SIGINT ignored, and the commands they interrupt would inherit that.
+# Whoever starts the tests in the background may ignore SIGINT; the commands they interrupt would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No time limit for a single example: a busy machine is slow, and that is no failure.
