@@ -34,6 +34,7 @@ from sphinx.util.docutils import SphinxDirective
 WORDS_A_MINUTE, LINES_A_MINUTE = 180, 12
 FOLDED = {"hide-input", "remove-input", "remove-cell", "hide-cell"}
 FIGURE = re.compile(r"<svg\b[^>]*>.*?</svg>", re.DOTALL)
+POINTS = re.compile(r"^\*\*[\d.]+ points? · about ", re.MULTILINE)  # the line that a release gives to each exercise
 LARGEST_THUMBNAIL = 40_000  # characters of SVG; a larger figure is detail that nobody sees at this size
 
 
@@ -77,7 +78,7 @@ def exercises_of(path: Path) -> int:
     """How many exercises a set has; none when there is no set."""
     if not path.exists():
         return 0
-    return sum(bool(re.match(r"## Exercise \d", source_of(cell))) for cell in cells_of(path))
+    return sum(bool(POINTS.search(source_of(cell))) for cell in cells_of(path))
 
 
 def is_wide(svg: str) -> bool:

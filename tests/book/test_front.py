@@ -26,12 +26,14 @@ def text(source):
     return {"cell_type": "markdown", "source": [source], "metadata": {}}
 
 
+def exercise(title):
+    return text(f"## {title}\n\n**3 points · about 10 minutes · difficulty ●○○○○ 1/5**\n\nWrite it.")
+
+
 def test_proof_counts_asserting_cells_tests_and_exercises(front, tmp_path):
     cells = [code("x = 1\nassert x == 1"), code("x = 1  # assert nothing"), code("torch.testing.assert_close(a, b)")]
     notebook(tmp_path, "book/01_a.ipynb", cells)
-    notebook(
-        tmp_path, "exercises/01_a.ipynb", [text("# Exercises"), text("## Exercise 1: x"), text("## Exercise 2: y")]
-    )
+    notebook(tmp_path, "exercises/01_a.ipynb", [text("# Exercises"), exercise("Exercise 1: x"), exercise("My network")])
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_x.py").write_text("def test_a(): ...\ndef helper(): ...\ndef test_b(): ...\n")
     assert [count for count, _ in front.counted_proof(tmp_path)] == [2, 2, 2, 0]
@@ -41,7 +43,7 @@ def test_card_has_number_title_line_minutes_exercises_and_a_figure(front, tmp_pa
     svg = '<svg class="for-page" role="img" aria-label="Loss falls."><path d="M0 0"/></svg>'
     cells = [text("# Windows & walls\n" + "word " * 900), code("plot()", "hide-input", html=svg)]
     notebook(tmp_path, "book/16_swin.ipynb", cells)
-    notebook(tmp_path, "exercises/16_swin.ipynb", [text("## Exercise 1: x")])
+    notebook(tmp_path, "exercises/16_swin.ipynb", [exercise("Exercise 1: x"), text("## All at once")])
     card = front.card(tmp_path / "book", "16_swin", "Attention in windows")
     assert 'href="16_swin.html"' in card
     assert '<span class="number">16</span> Windows &amp; walls' in card
@@ -49,6 +51,13 @@ def test_card_has_number_title_line_minutes_exercises_and_a_figure(front, tmp_pa
     assert "10 min · 1 exercise" in card
     assert '<svg aria-hidden="true"><path d="M0 0"/></svg>' in card
     assert "aria-label" not in card
+
+
+def test_every_set_has_its_exercises_counted(front, root):
+    sets = sorted((root / "exercises").glob("*.ipynb"))
+    graded = {path.stem: path.read_text(encoding="utf-8").count('"check(\\"') for path in sets}
+    counted = {path.stem: front.exercises_of(path) for path in sets}
+    assert all(counted[name] >= max(1, graded[name]) for name in counted), counted  # written answers have no check
 
 
 def test_thumbnail_is_wide_and_keeps_the_rules_of_a_diagram(front):
