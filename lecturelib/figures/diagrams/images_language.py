@@ -7,7 +7,7 @@ from lecturelib.figures.diagrams.parts import Free
 OUTPUTS = {  # what comes out, and in which form
     "a caption": "words, one by one",
     "objects": "a set of boxes",
-    "an event": "a class of a video",
+    "a class": "a thing, or an event",
     "a match": "does the text fit?",
     "an image": "ids, one by one",
     "a mask": "pixels of one thing",
@@ -20,7 +20,9 @@ def images_and_language_diagram() -> Diagram:
     rows = -(-len(OUTPUTS) // across)
 
     def pen(canvas: Canvas, x: float, y: float) -> None:
-        image = canvas.box(Rect(x, y, 170, 62), "image or video", "plain", note="patches, regions,\nor pieces of video")
+        image = canvas.box(
+            Rect(x, y, 170, 62), "image or video", "plain", note="pixels, patches, regions,\nor pieces of video"
+        )
         words = canvas.box(
             Rect(x + 178, y, 170, 62), "words or clicks", "plain", note="embedded, with\ntheir positions"
         )
@@ -28,14 +30,22 @@ def images_and_language_diagram() -> Diagram:
             canvas.box(Rect(x, y + 96, 170, 34), "image tokens", "embed"),
             canvas.box(Rect(x + 178, y + 96, 170, 34), "word tokens", "embed"),
         ]
+        latents = canvas.box(
+            Rect(x, y + 166, 128, 66), "a few latents", "attention", note="read every pixel:\na Perceiver"
+        )
         attention = canvas.box(
-            Rect(x, y + 166, 348, 52), "attention", "attention", note="tokens read their own kind, and the other kind"
+            Rect(x + 136, y + 166, 212, 66),
+            "attention",
+            "attention",
+            note="tokens read their own kind,\nand the other kind",
         )
         for source, token in zip((image, words), tokens, strict=True):
             canvas.wire(source.side("bottom"), token.side("top"))
-            canvas.wire(token.side("bottom"), (token.middle[0], attention.y))
         top = attention.y + attention.h + 34
-        canvas.wire(attention.side("bottom"), (attention.middle[0], top))
+        for reader, starts in ((latents, (latents.middle[0],)), (attention, (x + 153, tokens[1].middle[0]))):
+            for start in starts:
+                canvas.wire((start, tokens[0].y + tokens[0].h), (start, reader.y))
+            canvas.wire(reader.side("bottom"), (reader.middle[0], top))
         canvas.frame(Rect(x, top, 348, rows * (high + 10) + 34), "one of these is read out", at="start")
         for place, (name, form) in enumerate(OUTPUTS.items()):
             row, column = divmod(place, across)
@@ -43,5 +53,6 @@ def images_and_language_diagram() -> Diagram:
             canvas.box(rect, name, "feed", note=form)
 
     alt = f"""An image or a video becomes image tokens, and words or clicks become word tokens. Attention lets tokens
-    read their own kind and the other kind. From the result come {", ".join(OUTPUTS)}."""
-    return Diagram(" ".join(alt.split()), lambda narrow: Free(348, 286 + rows * (high + 10), pen))
+    read their own kind and the other kind; in a Perceiver a few latents read every pixel. From
+    the result come {", ".join(OUTPUTS)}."""
+    return Diagram(" ".join(alt.split()), lambda narrow: Free(348, 300 + rows * (high + 10), pen))
