@@ -52,6 +52,19 @@ def test_pattern_explorer_marks_the_row_of_the_chosen_token(open_page):
     assert f"Token 5 computes {row}." in page.locator("p.live").inner_text()
 
 
+def test_pattern_explorer_says_on_both_axes_what_they_are(open_page):
+    page = open_page(explorer())
+    words = page.locator(".pattern text").all_text_contents()
+    assert words == ["what is asked →", "who asks →", "1", "12", "1", "12"]
+    page.get_by_role("radio", name="few").click()  # three mixtures of keys: no column is token 12
+    assert page.locator(".pattern text").all_text_contents() == words[:-1]
+    drawn = page.locator(".pattern svg").bounding_box()
+    for word in page.locator(".pattern text").all():
+        box = word.bounding_box()
+        assert drawn["x"] <= box["x"], word.inner_html()
+        assert box["x"] + box["width"] <= drawn["x"] + drawn["width"], word.inner_html()
+
+
 def test_pattern_explorer_refuses_what_it_cannot_draw():
     full = torch.ones(8, 8, dtype=torch.bool)
     with pytest.raises(ValueError, match="rising"):

@@ -28,6 +28,7 @@ from lecturelib.figures.plots.picture import (
 
 Line = tuple[ArrayLike, ArrayLike]
 LINE = FONT_SIZE / 72 * 1.3  # inches that a line of text takes
+BESIDE = 0.56  # inches left of the axes, which the name and the ticks of the axis take at least
 
 
 def attention_map(
@@ -177,7 +178,10 @@ def draw_lines(ax: Axes, lines: Mapping[str, Line], *, markers: bool = True, leg
         )
     if legend and len(lines) > 1:
         width = ax.figure.bbox.width / ax.figure.dpi
-        ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, ncols=_legend_columns(lines, width))
+        for columns in range(_legend_columns(lines, width), 0, -1):
+            drawn = ax.legend(loc="lower left", bbox_to_anchor=(0, 1), borderaxespad=0.2, ncols=columns)
+            if drawn.get_window_extent().width / ax.figure.dpi < width - BESIDE:
+                break
 
 
 def _heat(ax: Axes, matrix: np.ndarray, low: float, high: float, signed: bool, has_numbers: bool) -> None:
@@ -215,7 +219,12 @@ def _name_axis(ax: Axes, queries: Sequence[str] | None, keys: Sequence[str] | No
     if keys is None:
         ax.xaxis.set_major_locator(MaxNLocator(nbins=max(2, min(9, int(side / 0.5))), integer=True))
     else:
-        ax.set_xticks(range(len(keys)), keys, rotation=45, ha="right", rotation_mode="anchor")
+        longest = max(map(len, keys), default=0)
+        is_short = longest <= 2 and side / max(len(keys), 1) > LINE * (0.5 * longest + 0.25)  # digits, side by side
+        ax.set_xticks(range(len(keys)), keys)
+        if not is_short:
+            for label in ax.get_xticklabels():
+                label.set(rotation=45, ha="right", rotation_mode="anchor")
     if queries is None:
         ax.set_yticks([])
     else:

@@ -141,6 +141,27 @@ def test_attention_map_names_its_axes():
     assert ">key<" not in named
 
 
+def test_attention_map_turns_words_and_leaves_digits_upright():
+    def turned(keys):
+        svgs = attention_map(np.ones((2, len(keys))), ["a", "b"], keys, alt=ALT)
+        return [re.findall(r"<text[^>]*rotate[^>]*>([^<]*)</text>", svg) for svg in (svgs.svg, svgs.narrow_svg)]
+
+    digits, words = [str(number) for number in range(9)], ["she", "saw", "the", "bank"]
+    assert turned(digits) == [["query"], ["query"]]
+    assert turned(words) == [[*words, "query"], [*words, "query"]]
+    many = [str(number) for number in range(24)]
+    assert turned(many) == [["query"], [*many, "query"]], "where they would touch, they are turned"
+
+
+def test_legend_takes_a_second_row_before_it_leaves_a_narrow_figure():
+    def rows_of_legend(names):
+        svg = line_plot({name: ([1, 2], [3, 4]) for name in names}, x="x", y="y", alt=ALT).narrow_svg
+        return {found for name in names for found in re.findall(rf'y="([\d.]+)"[^>]*>{name}<', svg)}
+
+    assert len(rows_of_legend(["Paris", "cold"])) == 1
+    assert len(rows_of_legend(["Paris", "cold", "west", "four"])) == 2
+
+
 def test_attention_map_writes_small_matrices_in_numbers():
     svg = attention_map([[0.25, 0.75]], ["q"], ["a", "b"], alt=ALT).svg
     assert ".25" in svg

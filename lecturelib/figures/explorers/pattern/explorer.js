@@ -48,13 +48,19 @@ function draw() {
   const read = count(pattern, asking, asking + 1);
   const finding = data.names[which] + " with N = " + n + " computes " + words(filled) + " scores; all pairs are " +
     words(n * n) + ". Token " + (asking + 1) + " computes " + read + ". " + data.about[which];
-  const svg = kit.svg("svg", { role: "img", width: 292, height: 292, viewBox: "-2 -2 292 292", "aria-label": finding },
+  const word = function (x, y, text, more) { return kit.svg("text", { x: x, y: y, ...more }, text); };
+  const far = (n - 0.5) * cell;
+  const svg = kit.svg("svg", { role: "img", width: 328, height: 328, viewBox: "-38 -38 328 328", "aria-label": finding },
+    word(0, -24, "what is asked →"), word(0, 32, "who asks →", { transform: "rotate(90)" }),
+    word(-5, cell / 2 + 4, "1", { "text-anchor": "end" }), word(-5, far + 4, n, { "text-anchor": "end" }),
+    word(cell / 2, -6, "1", { "text-anchor": "middle" }),
     kit.svg("rect", { class: "ground", width: width, height: height }),
     kit.svg("path", { class: "on", d: path(pattern, cell, function (i) { return i !== asking; }) }),
     kit.svg("path", { class: "asking", d: path(pattern, cell, function (i) { return i === asking; }) }));
+  if (pattern.columns >= n) svg.append(word(far, -6, n, { "text-anchor": "middle" })); // fewer are mixtures of the keys
   if (pattern.columns > n) svg.append(kit.svg("line", { x1: n * cell, x2: n * cell, y1: 0, y2: height }));
   if (pattern.rows > n) svg.append(kit.svg("line", { x1: 0, x2: width, y1: n * cell, y2: n * cell }));
-  box.replaceChildren(kit.element("p", {}, "a row for each token that asks, a column for each thing asked"), svg);
+  box.replaceChildren(svg);
   list.set(totals.map(function (sizes) { return sizes[at]; }), { top: n * n,
     caption: "Scores computed with N = " + n });
   kit.announce(finding);
