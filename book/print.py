@@ -34,6 +34,13 @@ HIDE_CONTROLS = """() => document.querySelectorAll(".lecturelib-explorer").forEa
 FIT_FIGURES = """() => document.querySelectorAll("figure.course-figure svg").forEach((svg) => {
     const millimetre = 96 / 25.4, height = svg.getBoundingClientRect().height;
     if (height > 110 * millimetre) svg.style.maxHeight = Math.max(110 * millimetre, 0.68 * height) + "px"; })"""
+# What scrolls on a screen is printed whole, and what is then higher than a page would be cut in two: it shrinks.
+FIT_EXPLORERS = """() => document.querySelectorAll(".lecturelib-explorer").forEach((host) => {
+    host.shadowRoot?.querySelectorAll(".card *").forEach((part) => {
+        if (["auto", "scroll"].includes(getComputedStyle(part).overflowY))
+            Object.assign(part.style, { overflow: "visible", maxHeight: "none" }); });
+    const most = 225 * 96 / 25.4, height = host.getBoundingClientRect().height;
+    if (height > most) host.style.zoom = most / height; })"""
 STYLE = """
 body { margin: 0; background: #fff; color: #1d2731; font-size: 10pt; }
 div.bd-article.bd-article { padding: 0; line-height: 1.45; }
@@ -80,7 +87,8 @@ def article(site: Path, page: str, known: Iterable[str]) -> Tag:
     for tag in body.select(DROPPED):
         tag.decompose()
     for tag in body.find_all(id=True):
-        tag["id"] = anchor(page, str(tag["id"]))
+        if tag.find_parent("svg") is None:  # names within a drawing are unique already, and its parts refer to them
+            tag["id"] = anchor(page, str(tag["id"]))
     for link in body.find_all("a", href=True):
         file, _, name = str(link["href"]).partition("#")
         target = file.removesuffix(".html") if file else page
@@ -146,6 +154,7 @@ def print_pdf(site: Path, out: Path, parts: list[tuple[str, list[str]]], title: 
             page.evaluate(HIDE_CONTROLS)
             page.emulate_media(media="print")
             page.evaluate(FIT_FIGURES)
+            page.evaluate(FIT_EXPLORERS)
             unfinished = out.with_suffix(".part")
             page.pdf(
                 path=unfinished,

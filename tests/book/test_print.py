@@ -6,7 +6,7 @@ import sys
 import pytest
 from pypdf import PdfReader
 
-PAGES = ("notation", "08_attention_layer", "how_grading_works")
+PAGES = ("06_attention_pooling", "notation", "08_attention_layer", "how_grading_works")
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +56,19 @@ def test_formulas_and_explorers_are_printed(printed):
     text = "\n".join(page.extract_text() for page in printed.pages)
     assert "$$" not in text
     assert "\\frac" not in text
+
+
+def test_an_explorer_that_scrolls_on_a_screen_is_whole_on_one_page(printed):
+    pages = [page.extract_text() for page in printed.pages if "Did the coloured words decide?" in page.extract_text()]
+    assert len(pages) == 1
+    assert "Two held-out reviews." in pages[0], "its caption"
+
+
+def test_drawings_keep_the_parts_that_they_refer_to(printer, site):
+    body = printer.article(site, "13_scaling", ["13_scaling"])
+    used = {str(mark["xlink:href"]).removeprefix("#") for mark in body.select("svg use")}
+    assert used, "markers are drawn once and used many times"
+    assert used <= {str(part["id"]) for part in body.select("svg [id]")}
 
 
 def test_front_page_is_printed_without_its_cards(printer, site):
