@@ -42,7 +42,7 @@ FOUND = {  # what readers look for, and the label of the section that must be am
     "message passing": "gr-messages",
     "return-to-go": "dc-returns",
     "induction head": "im-induction",
-    "recurrence or attention": "choosing",
+    "latency": "ch-cost",
 }
 
 # Text outside code that still looks like TeX was never rendered.
