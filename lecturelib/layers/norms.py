@@ -68,9 +68,9 @@ class PowerNorm(nn.Module):
         power = self.power
         if self.training and x.numel():
             found = x.detach().flatten(0, -2).square().mean(dim=0)  # (D,)
-            keep = self.alpha if self.steps else 0.0  # the first batch is all there is to remember
-            power = found if self.steps < self.warmup else self.power.clone()
-            self.power.lerp_(found, 1 - keep)
+            new = torch.where(self.steps > 0, 1 - self.alpha, 1.0)  # the first batch is all there is to remember
+            power = torch.where(self.steps < self.warmup, found, self.power)
+            self.power.lerp_(found, new.to(found.dtype))
             self.steps += 1
         scaled: Tensor = _Divide.apply(x, (power + self.eps).sqrt(), self.nu, self.alpha)
         return scaled * self.weight + self.bias

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from lecturelib.layers.cells import Cell, CellState, TorchCell
-from lecturelib.layers.checks import check_lengths, ends
+from lecturelib.layers.checks import check_lengths, ends, has_values
 
 RecurrentState = tuple[CellState, ...]
 """One cell state for each layer and direction, layer by layer: forward 0, backward 0, forward 1, …; all (B, H)."""
@@ -37,9 +37,9 @@ class Recurrent(nn.Module):
     Differs: nothing in value. The input projection of all steps is one product. A cell that has a fused kernel in
     torch (RNN, LSTM, GRU) runs on it, both directions in one call, with packed sequences when there is padding, so
     it equals `torch.nn.RNN`, `LSTM`, `GRU` bit for bit at the same speed; other cells, and `trace`, run a loop of
-    `cell.step`. To pack, torch wants the lengths on the CPU: with `lengths` on a GPU each layer waits for them once,
-    and the fused cells do not run on `meta`, under `torch.export` or `torch.vmap`. Unlike torch's, a sequence of
-    length 0 is allowed: its output is zeros, its state the initial one.
+    `cell.step`. To pack, torch wants the lengths on the CPU: with `lengths` on a GPU each layer waits for them once.
+    Where lengths have no values (on `meta`, under `torch.export` or `torch.vmap`) the loop runs in the kernel's place.
+    Unlike torch's, a sequence of length 0 is allowed: its output is zeros, its state the initial one.
 
     Args:
         make_cell: called with (input_dim, hidden_dim) for each layer and direction: a cell class such as `LSTM`, or
@@ -119,7 +119,8 @@ class Recurrent(nn.Module):
             x = self.dropout(x) if layer else x
             here = slice(layer * self.directions, (layer + 1) * self.directions)
             is_worth_it = x.is_cuda or x.shape[1] > 1  # one step on a CPU is faster as plain products
-            if not traced and x.numel() and is_worth_it and all(cell.kernel() for cell in cells[here]):
+            can_pack = lengths is None or has_values(lengths)
+            if not traced and x.numel() and is_worth_it and can_pack and all(cell.kernel() for cell in cells[here]):
                 x, states = _run_fused(cells[here], x, lengths, None if state is None else state[here])
                 final.extend(states)
                 continue

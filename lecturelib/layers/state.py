@@ -17,6 +17,8 @@ from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 import torch
 from torch import Tensor
 
+from lecturelib.layers.precision import is_autocast
+
 State = TypeVar("State")
 
 
@@ -59,7 +61,7 @@ def detach_state(state: State) -> State:
 
 def in_precision_of(weight: Tensor, state: State) -> State:
     """Bring a state's real numbers into the type of a model's weights, should autocast have made it and be gone."""
-    if torch.is_autocast_enabled(weight.device.type):
+    if is_autocast(weight):
         return state  # products find their own type
     return _map_tensors(state, lambda tensor: tensor.to(weight.dtype) if tensor.is_floating_point() else tensor)
 

@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.layers.block import Activation, FeedForward
+from lecturelib.layers.checks import ends
+from lecturelib.layers.precision import precise, without_autocast
 
 
 class Routing(NamedTuple):
@@ -28,7 +30,9 @@ class SwitchFFN(nn.Module):
     Paper: Fedus et al. 2022 [fedus2022switch], Section 2.
     Differs: room is counted within each text, in reading order, so that no token depends on a later one or on another
     text; in eval mode there is room for all (the paper: twice the even share). The router's input is not jittered, and
-    weights start as any `FeedForward`'s do.
+    weights start as any `FeedForward`'s do. On a CPU each expert reads its own tokens. Elsewhere, where finding them
+    out would stop the device, it reads as many places as it has room for, filled or not, as in the paper: in eval mode
+    that is a whole text for each expert.
 
     Args:
         d_model: width in and out
@@ -67,11 +71,16 @@ class SwitchFFN(nn.Module):
 
     def route(self, x: Tensor) -> Routing:
         """Choose an expert for each token: (B, T, D) -> three tensors."""
-        probabilities = self.router(x.float()).softmax(dim=-1)  # (B, T, E), in full precision
+        with without_autocast(x):
+            scores = self.router(x.to(self.router.weight.dtype))  # (B, T, E)
+        probabilities = precise(scores).softmax(dim=-1)
         chosen = probabilities.argmax(dim=-1)  # (B, T)
-        queue = F.one_hot(chosen, len(self.experts)).cumsum(dim=1)  # (B, T, E), how many came for each so far
-        place = queue.gather(-1, chosen[..., None]).squeeze(-1)  # (B, T), from 1
-        return Routing(probabilities, chosen, place <= self.capacity(x.shape[1]))
+        return Routing(probabilities, chosen, self._place(chosen) < self.capacity(x.shape[1]))
+
+    def _place(self, chosen: Tensor) -> Tensor:
+        """How many tokens of the text came to a token's expert before it: (B, T) -> (B, T)."""
+        queue = F.one_hot(chosen, len(self.experts)).cumsum(dim=1)  # (B, T, E)
+        return queue.gather(-1, chosen[..., None]).squeeze(-1) - 1
 
     def forward(self, x: Tensor) -> Tensor:
         """Each token's expert, times its probability."""
@@ -79,11 +88,25 @@ class SwitchFFN(nn.Module):
         for watcher in self.watchers:
             watcher(routing)
         gate = routing.probabilities.amax(dim=-1, keepdim=True).to(x.dtype)  # (B, T, 1)
+        return gate * (self._by_place(x, routing) if ends(routing.chosen) is None else self._by_token(x, routing))
+
+    def _by_token(self, x: Tensor, routing: Routing) -> Tensor:
+        """Each expert reads the tokens that chose it, however many they are."""
         out = torch.zeros_like(x)
         for number, expert in enumerate(self.experts):
             mine = (routing.chosen == number) & routing.kept  # (B, T)
             out[mine] = expert(x[mine]).to(x.dtype)  # (tokens of this expert, D)
-        return gate * out
+        return out
+
+    def _by_place(self, x: Tensor, routing: Routing) -> Tensor:
+        """The same by shapes that no value decides: each expert reads C = `capacity` places of every text."""
+        room = self.capacity(x.shape[1])
+        place = routing.chosen * room + self._place(routing.chosen)  # (B, T), among all experts' places
+        place = place.where(routing.kept, len(self.experts) * room)  # those without room share one place more
+        place = place[..., None].expand_as(x)  # (B, T, D)
+        places = x.new_zeros(len(x), len(self.experts) * room + 1, x.shape[2]).scatter(1, place, x)
+        said = [expert(mine).to(x.dtype) for expert, mine in zip(self.experts, places.split(room, dim=1), strict=False)]
+        return F.pad(torch.cat(said, dim=1), (0, 0, 0, 1)).gather(1, place)  # (B, E · C, D), one more, (B, T, D)
 
 
 def balance_loss(routings: Iterable[Routing]) -> Tensor:
@@ -97,7 +120,8 @@ def balance_loss(routings: Iterable[Routing]) -> Tensor:
     parts = []
     for routing in routings:
         num_experts = routing.probabilities.shape[-1]
-        share = F.one_hot(routing.chosen, num_experts).flatten(0, -2).float().mean(dim=0)  # (E,)
+        ones = F.one_hot(routing.chosen, num_experts).to(routing.probabilities.dtype)
+        share = ones.flatten(0, -2).mean(dim=0)  # (E,)
         parts.append(num_experts * (share * routing.probabilities.flatten(0, -2).mean(dim=0)).sum())
     if not parts:
         raise ValueError("balance_loss needs the routing of at least one SwitchFFN")

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from lecturelib.layers.initialisation import initialise
 from lecturelib.layers.patches import Size
+from lecturelib.layers.precision import precise
 from lecturelib.models.vit import VIT_BASE, VIT_SMALL, VIT_TINY, ViTConfig, ViTEncoder
 
 DEIT_TINY = replace(VIT_TINY, drop_path=0.1)
@@ -108,7 +109,7 @@ def soft_distillation_loss(
     by_label, by_teacher = _checked(student, teacher)
     divergence = F.kl_div(
         F.log_softmax(by_teacher / temperature, dim=-1),
-        F.log_softmax(teacher.detach().float() / temperature, dim=-1),
+        F.log_softmax(precise(teacher.detach()) / temperature, dim=-1),
         reduction="batchmean",
         log_target=True,
     )
@@ -122,4 +123,4 @@ def _checked(student: tuple[Tensor, Tensor], teacher: Tensor) -> tuple[Tensor, T
             f"the student's two logits and the teacher's must have one shape, got {tuple(by_label.shape)}, "
             f"{tuple(by_teacher.shape)} and {tuple(teacher.shape)}"
         )
-    return by_label.float(), by_teacher.float()
+    return precise(by_label), precise(by_teacher)

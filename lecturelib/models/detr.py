@@ -66,9 +66,11 @@ class SineGrid(nn.Module):
         self.waves = SinusoidalPositions(d_model // 2)
 
     def forward(self, rows: int, columns: int, device: torch.device | None = None) -> Tensor:
-        """One vector for each region, row by row, in float32."""
+        """One vector for each region, row by row, in the precision of `SinusoidalPositions`."""
+        dtype = torch.promote_types(self.waves.precision.dtype, torch.float32)
         down, across = (
-            self.waves(torch.arange(1, side + 1, device=device) * (2 * math.pi / side)) for side in (rows, columns)
+            self.waves(torch.arange(1, side + 1, device=device, dtype=dtype) * (2 * math.pi / side))
+            for side in (rows, columns)
         )  # (rows, D / 2), (columns, D / 2)
         down, across = down[:, None].expand(-1, columns, -1), across[None].expand(rows, -1, -1)
         return torch.cat((down, across), dim=-1).flatten(0, 1)  # (N, D)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from lecturelib.layers.attention import masked_softmax
 from lecturelib.layers.cells import LSTM
 from lecturelib.layers.checks import check_config, check_ids, check_lengths, check_tokens
+from lecturelib.layers.precision import precise
 from lecturelib.layers.recurrent import Recurrent, RecurrentState
 from lecturelib.layers.state import in_precision_of, select_rows
 
@@ -132,7 +133,7 @@ class PredictiveAlignment(nn.Module):
     def forward(self, scores: Tensor, query: Tensor, time: Tensor, lengths: Tensor) -> Tensor:
         """Shapes: scores (B, Ts), query (B, D), time (B,), lengths (B,) -> weights (B, Ts)"""
         positions = torch.arange(scores.shape[1], device=scores.device)
-        centre = lengths[:, None] * self.position(self.hidden(query).tanh()).float().sigmoid()  # (B, 1)
+        centre = lengths[:, None] * precise(self.position(self.hidden(query).tanh())).sigmoid()  # (B, 1)
         distance = positions - centre  # (B, Ts)
         near = distance.abs() <= self.window
         weights = masked_softmax(scores, near & (positions < lengths[:, None]))

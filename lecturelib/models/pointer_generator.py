@@ -9,6 +9,7 @@ from lecturelib.layers.additive import AdditiveAttention
 from lecturelib.layers.cells import LSTM
 from lecturelib.layers.checks import check_config, check_ids, check_lengths, check_tokens
 from lecturelib.layers.masks import padding_mask
+from lecturelib.layers.precision import precise
 from lecturelib.layers.recurrent import Recurrent
 from lecturelib.layers.state import in_precision_of, select_rows
 
@@ -165,10 +166,10 @@ class PointerGenerator(nn.Module):
     def _mix(self, feature: Tensor, embedded: Tensor, weights: Tensor, source: Tensor) -> Tensor:
         """Words from the vocabulary and words from the source in one distribution: -> (B, T, V + max_oov)."""
         batch, length, _ = feature.shape
-        p_gen = self.switch(torch.cat([feature, embedded], dim=-1)).float().sigmoid()  # (B, T, 1)
-        written = p_gen * self.generate(feature).float().softmax(dim=-1)  # (B, T, V)
+        p_gen = precise(self.switch(torch.cat([feature, embedded], dim=-1))).sigmoid()  # (B, T, 1)
+        written = p_gen * precise(self.generate(feature)).softmax(dim=-1)  # (B, T, V)
         words = nn.functional.pad(written, (0, self.config.max_oov))  # (B, T, V + max_oov)
-        copied = (1 - p_gen) * weights.float()  # (B, T, Ts)
+        copied = (1 - p_gen) * precise(weights)  # (B, T, Ts)
         words = words.scatter_add(-1, source.long().unsqueeze(1).expand(batch, length, -1), copied)
         return words.clamp_min(torch.finfo(words.dtype).tiny).log()
 

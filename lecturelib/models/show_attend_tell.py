@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from lecturelib.layers.additive import AdditiveAttention
 from lecturelib.layers.cells import LSTM
 from lecturelib.layers.checks import check_config, check_ids, check_tokens
+from lecturelib.layers.precision import precise
 from lecturelib.layers.state import in_precision_of, select_rows
 from lecturelib.models.conv_encoder import VGG19, ConvEncoder, ConvEncoderConfig
 
@@ -67,7 +68,7 @@ class SoftGlimpse(nn.Module):
 
 def draw_region(weights: Tensor) -> Tensor:
     """Draw one region of each image by its weight: (B, N) -> (B,)."""
-    return torch.multinomial(weights.float(), 1).squeeze(1)
+    return torch.multinomial(precise(weights), 1).squeeze(1)
 
 
 class HardGlimpse(SoftGlimpse):

@@ -11,6 +11,7 @@ from lecturelib.layers.cells import GRU, LSTM
 from lecturelib.layers.checks import check_config, check_lengths, check_tokens
 from lecturelib.layers.masks import padding_mask
 from lecturelib.layers.pooling import AttentionPooling
+from lecturelib.layers.precision import precise
 from lecturelib.layers.recurrent import Recurrent
 
 
@@ -99,7 +100,7 @@ class SpanReader(nn.Module):
                 weights = masked_softmax(self.reread(state).unsqueeze(1) @ memory.transpose(1, 2), passage_mask)
                 (state,) = self.turn((weights @ memory).squeeze(1), (state,))  # (B, 2 H)
             asking = torch.stack([pointer(state) for pointer in self.pointers], dim=1)  # (B, 2, 2 H)
-            believed.append(masked_softmax((asking @ memory.transpose(1, 2)).float(), passage_mask))  # (B, 2, Tp)
+            believed.append(masked_softmax(precise(asking @ memory.transpose(1, 2)), passage_mask))  # (B, 2, Tp)
         return torch.stack(believed, dim=1)  # (B, turns, 2, Tp)
 
 

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from lecturelib.layers.cache import KeyValueCache
 from lecturelib.layers.checks import check_config, check_heads, check_tokens
+from lecturelib.layers.precision import precise
 from lecturelib.models.gpt import GPT, GPTConfig
 
 
@@ -127,6 +128,6 @@ def text_to_image_loss(model: TextToImage, captions: Tensor, codes: Tensor, *, i
     """
     tokens = model.join(captions, codes)  # (B, T)
     logits = model.gpt(tokens[:, :-1])  # (B, T - 1, V)
-    scores = F.cross_entropy(logits.flatten(0, 1).float(), tokens[:, 1:].flatten(), reduction="none")
+    scores = F.cross_entropy(precise(logits.flatten(0, 1)), tokens[:, 1:].flatten(), reduction="none")
     words, painted = scores.view(len(tokens), -1).split((captions.shape[1] - 1, codes.shape[1]), dim=1)
     return (1 - image_weight) * words.mean() + image_weight * painted.mean()

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from lecturelib.layers.checks import check_config, check_ids
 from lecturelib.layers.patches import check_divisible, check_images
+from lecturelib.layers.precision import precise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,5 +219,5 @@ def tokenizer_loss(model: nn.Module, images: Tensor, commitment: float) -> Tenso
     Differs: means in place of sums, over pixels and over the width of a code.
     """
     seen = model(images)
-    error = (seen.images.float() - images).square().mean()
+    error = (precise(seen.images) - images).square().mean()
     return error + seen.codebook_loss.mean() + commitment * seen.commitment_loss.mean()

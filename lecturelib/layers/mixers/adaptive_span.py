@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from lecturelib.layers.mixers.band import allowed, band, offsets
-from lecturelib.layers.mixers.mixer import SelfMixer, precise
+from lecturelib.layers.mixers.mixer import SelfMixer
+from lecturelib.layers.precision import precise
 
 
 class AdaptiveSpan(SelfMixer):

@@ -4,7 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import Memory
-from lecturelib.layers.mixers.mixer import check_alone, check_whole, precise
+from lecturelib.layers.mixers.mixer import check_alone, check_whole
+from lecturelib.layers.precision import precise
 
 
 class FourierMixing(nn.Module):

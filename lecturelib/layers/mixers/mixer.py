@@ -32,11 +32,6 @@ def real_keys(owner: str, mask: Tensor | None, batch: int, length: int) -> Tenso
     return mask.reshape(batch, length)
 
 
-def precise(x: Tensor) -> Tensor:
-    """In float32, or float64 if it is that already: for sums of many exponentials."""
-    return x.to(torch.promote_types(x.dtype, torch.float32))
-
-
 def in_blocks(x: Tensor, block: int) -> Tensor:
     """Cut a sequence into blocks, the last one filled up with zeros: (..., T, D) -> (..., blocks, block, D)."""
     missing = -x.shape[-2] % block

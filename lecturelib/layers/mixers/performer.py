@@ -6,7 +6,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from lecturelib.layers.mixers.mixer import SelfMixer, in_blocks, precise
+from lecturelib.layers.mixers.mixer import SelfMixer, in_blocks
+from lecturelib.layers.precision import precise, without_autocast
 
 
 def orthogonal_features(num_features: int, width: int) -> Tensor:
@@ -49,8 +50,13 @@ def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 
     Shapes: q, k (..., T, m), v (..., T, Dv) -> (..., T, Dv)
     """
-    mixed = q @ (k.transpose(-2, -1) @ _with_ones(v))  # (..., T, Dv + 1)
-    return mixed[..., :-1] / mixed[..., -1:]
+    return _normalised(q @ (k.transpose(-2, -1) @ _with_ones(v)))
+
+
+def _normalised(mixed: Tensor) -> Tensor:
+    """Divide by the sum of the weights, the last column; without any weight zeros: (..., T, Dv + 1) -> (..., T, Dv)."""
+    total = mixed[..., -1:]
+    return mixed[..., :-1] / total.masked_fill(total == 0, 1.0)
 
 
 def _with_ones(v: Tensor) -> Tensor:
@@ -68,8 +74,7 @@ def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, *, block: int = 128
     memory = (k.transpose(-2, -1) @ v).cumsum(dim=-3)  # (..., blocks, m, Dv + 1)
     before = torch.cat((torch.zeros_like(memory[..., :1, :, :]), memory[..., :-1, :, :]), dim=-3)
     mixed = q @ before + (q @ k.transpose(-2, -1)).tril() @ v
-    mixed = mixed.flatten(-3, -2)[..., :length, :]  # (..., T, Dv + 1)
-    return mixed[..., :-1] / mixed[..., -1:]
+    return _normalised(mixed.flatten(-3, -2)[..., :length, :])
 
 
 class Performer(SelfMixer):
@@ -107,16 +112,16 @@ class Performer(SelfMixer):
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor, real: Tensor | None, *, is_causal: bool) -> Tensor:
         """Features of queries and keys, then two products in the cheap order."""
-        device = "cpu" if q.is_meta else q.device.type  # autocast knows no meta
-        with torch.autocast(device, enabled=False):  # exponents in half precision would be no exponents
+        with without_autocast(q):  # exponents in half precision would be no exponents
             root = self.head_dim**-0.25  # 1 / sqrt(Dh) of the scores, half of it on each side
             q, k, features = precise(q) * root, precise(k) * root, precise(self.features)
             absent = None if real is None else ~real[:, None, :, None]  # (B, 1, T, 1)
 
             def largest(products: Tensor) -> Tensor:
-                return (products if absent is None else products.masked_fill(absent, -1e30)).amax(
-                    (-2, -1), keepdim=True
-                )
+                if absent is None:
+                    return products.amax((-2, -1), keepdim=True)
+                highest = products.masked_fill(absent, -1e30).amax((-2, -1), keepdim=True)  # (B, H, 1, 1)
+                return torch.where(absent, products, highest)  # what is left out below must not overflow before
 
             q = random_features(q, features, lambda products: products.amax(dim=-1, keepdim=True))  # (B, H, T, m)
             if is_causal:  # a key's exponent is at most |w|² / 2; half of that, taken off, keeps all within a float

@@ -6,7 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from lecturelib.layers.mixers.mixer import SelfMixer, precise
+from lecturelib.layers.mixers.mixer import SelfMixer
+from lecturelib.layers.precision import precise
 
 TO_ITSELF = -1e5  # the score of a token with itself: taken only where there is nothing else
 

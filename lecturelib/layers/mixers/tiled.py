@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import MultiHeadAttention
-from lecturelib.layers.mixers.mixer import precise
+from lecturelib.layers.precision import precise
 
 
 def tiled_attention(

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from lecturelib.layers.attention import Memory
-from lecturelib.layers.mixers.mixer import check_alone, precise
+from lecturelib.layers.mixers.mixer import check_alone
+from lecturelib.layers.precision import precise
 from lecturelib.layers.positions.added import SinusoidalPositions
 
 

@@ -34,7 +34,8 @@ class RotaryPositions(AttentionPositions):
         """
         if heads.shape[-1] != self.head_dim:
             raise ValueError(f"RotaryPositions was built for heads of width {self.head_dim}, got {heads.shape[-1]}")
-        angles = positions[..., None] * frequencies(self.head_dim, self.base, device=heads.device)  # (T, Dh / 2)
+        hands = frequencies(self.head_dim, self.base, device=heads.device, dtype=heads.dtype)
+        angles = positions[..., None] * hands  # (T, Dh / 2)
         cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
         even, odd = heads[..., 0::2], heads[..., 1::2]  # (B, H, T, Dh / 2) each
         turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)  # (B, H, T, Dh / 2, 2)
