@@ -60,7 +60,7 @@ from lecturelib.layers.rms_norm import RMSNorm
 from lecturelib.layers.state import Decodable, DecodingState, detach_state, select_rows
 from lecturelib.layers.swiglu import SwiGLU
 from lecturelib.layers.switch import Routing, SwitchFFN, balance_loss, use_switch
-from lecturelib.layers.text_decoder import TextDecoder, WritingState
+from lecturelib.layers.text_decoder import Captioner, TextDecoder, WritingState
 from lecturelib.layers.tubelets import TubeletEmbedding
 from lecturelib.layers.watching import attention_weights, routings
 from lecturelib.layers.windows import (
@@ -89,6 +89,7 @@ __all__ = [
     "AttentionPositions",
     "BigBird",
     "Block",
+    "Captioner",
     "Cell",
     "CrossBlock",
     "Decodable",

@@ -114,3 +114,33 @@ class TextDecoder(nn.Module):
     def _embed(self, tokens: Tensor, where: Tensor) -> Tensor:
         x = self.embedding(tokens) * math.sqrt(self.d_model)
         return self.dropout(x + self.positions(where).to(x.dtype))  # (B, T, D)
+
+
+class Captioner(nn.Module):
+    """Put into words what an encoder makes of an image: a `TextDecoder` looks at its regions or patches.
+
+    Differs: nothing; it is bookkeeping, not from a paper.
+
+    Args:
+        encoder: images (B, channels, height, width) -> (B, N, kv_dim)
+        decoder: of the same kv_dim
+
+    Shapes: images (B, channels, height, width), target_in (B, T) -> logits (B, T, V)
+    """
+
+    def __init__(self, encoder: nn.Module, decoder: TextDecoder) -> None:
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
+
+    def forward(self, images: Tensor, target_in: Tensor) -> Tensor:
+        """Teacher forcing: the logits of the next word at every position of the caption."""
+        return self.decoder(target_in, self.encoder(images))
+
+    @torch.no_grad()
+    def start(self, images: Tensor) -> WritingState:
+        """Read the image: (B, channels, height, width) -> the state before the first word."""
+        return self.decoder.start(self.encoder(images))
+
+    def step(self, tokens: Tensor, state: WritingState) -> tuple[Tensor, WritingState]:
+        """One word a row: (B,) -> logits of the next (B, V), and the state after it."""
+        return self.decoder.step(tokens, state)

@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass, field
 
-import torch
-from torch import Tensor, nn
-
 from lecturelib.layers.checks import check_config, check_heads
-from lecturelib.layers.text_decoder import TextDecoder, WritingState
+from lecturelib.layers.text_decoder import Captioner, TextDecoder
 from lecturelib.models.conv_encoder import ConvEncoder, ConvEncoderConfig
 
 
@@ -27,7 +24,7 @@ class CaptionTransformerConfig:
         check_heads(self.d_model, self.num_heads, "CaptionTransformerConfig")
 
 
-class CaptionTransformer(nn.Module):
+class CaptionTransformer(Captioner):
     """A convolutional network turns an image into regions; words attend to earlier words and to all regions.
 
     Paper: Sharma et al. 2018 [sharma2018conceptual], who put a transformer on convolutional features.
@@ -38,10 +35,8 @@ class CaptionTransformer(nn.Module):
     """
 
     def __init__(self, config: CaptionTransformerConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.encoder = ConvEncoder(config.image)
-        self.decoder = TextDecoder(
+        encoder = ConvEncoder(config.image)
+        decoder = TextDecoder(
             config.vocab_size,
             config.d_model,
             config.num_heads,
@@ -50,16 +45,5 @@ class CaptionTransformer(nn.Module):
             kv_dim=config.image.d_model,
             dropout=config.dropout,
         )
-
-    def forward(self, images: Tensor, target_in: Tensor) -> Tensor:
-        """Teacher forcing: the logits of the next word at every position of the caption."""
-        return self.decoder(target_in, self.encoder(images))
-
-    @torch.no_grad()
-    def start(self, images: Tensor) -> WritingState:
-        """Read the image: (B, channels, height, width) -> the state before the first word."""
-        return self.decoder.start(self.encoder(images))
-
-    def step(self, tokens: Tensor, state: WritingState) -> tuple[Tensor, WritingState]:
-        """One word a row: (B,) -> logits of the next (B, V), and the state after it."""
-        return self.decoder.step(tokens, state)
+        super().__init__(encoder, decoder)
+        self.config = config

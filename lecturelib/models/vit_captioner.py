@@ -2,11 +2,8 @@
 
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor, nn
-
 from lecturelib.layers.checks import check_config, check_heads
-from lecturelib.layers.text_decoder import TextDecoder, WritingState
+from lecturelib.layers.text_decoder import Captioner, TextDecoder
 from lecturelib.models.vit import ViTConfig, ViTEncoder
 
 
@@ -27,7 +24,7 @@ class ViTCaptionerConfig:
         check_heads(self.d_model, self.num_heads, "ViTCaptionerConfig")
 
 
-class ViTCaptioner(nn.Module):
+class ViTCaptioner(Captioner):
     """Patches attend to patches, words to words before them, and words to patches; there is no convolution.
 
     Paper: Liu et al. 2021 [liu2021cptr] (CPTR): a ViT without class token, and the decoder of the transformer.
@@ -38,10 +35,8 @@ class ViTCaptioner(nn.Module):
     """
 
     def __init__(self, config: ViTCaptionerConfig) -> None:
-        super().__init__()
-        self.config = config
-        self.encoder = ViTEncoder(config.image, num_prefix=0)
-        self.decoder = TextDecoder(
+        encoder = ViTEncoder(config.image, num_prefix=0)
+        decoder = TextDecoder(
             config.vocab_size,
             config.d_model,
             config.num_heads,
@@ -50,16 +45,5 @@ class ViTCaptioner(nn.Module):
             kv_dim=config.image.d_model,
             dropout=config.dropout,
         )
-
-    def forward(self, images: Tensor, target_in: Tensor) -> Tensor:
-        """Teacher forcing: the logits of the next word at every position of the caption."""
-        return self.decoder(target_in, self.encoder(images))
-
-    @torch.no_grad()
-    def start(self, images: Tensor) -> WritingState:
-        """Read the image: (B, channels, height, width) -> the state before the first word."""
-        return self.decoder.start(self.encoder(images))
-
-    def step(self, tokens: Tensor, state: WritingState) -> tuple[Tensor, WritingState]:
-        """One word a row: (B,) -> logits of the next (B, V), and the state after it."""
-        return self.decoder.step(tokens, state)
+        super().__init__(encoder, decoder)
+        self.config = config

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from lecturelib.layers.attention import Memory
 from lecturelib.layers.mixers.mixer import check_alone
-from lecturelib.layers.precision import precise
 from lecturelib.layers.positions.added import SinusoidalPositions
+from lecturelib.layers.precision import precise
 
 
 class Thought(NamedTuple):

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.layers import (
+    AdaNorm,
     AdaptiveSpan,
     ALiBi,
     BigBird,
@@ -22,11 +23,14 @@ from lecturelib.layers import (
     Performer,
     PreNorm,
     Reformer,
+    RelativeBias,
+    RelativePositions,
     RotaryPositions,
     SharedWorkspace,
     TiledAttention,
     UniversalTransformer,
     use_deep_norm,
+    use_switch,
 )
 from lecturelib.layers.patches import PatchEmbedding
 from lecturelib.models.bahdanau import BahdanauConfig, BahdanauSeq2Seq
@@ -41,6 +45,7 @@ from lecturelib.models.detr import DETR, DETRConfig
 from lecturelib.models.esim import ESIM, ESIMConfig
 from lecturelib.models.fnet import FNetConfig, FNetPretraining
 from lecturelib.models.gpt import GPT, GPTConfig
+from lecturelib.models.graph_network import GraphNetwork, GraphNetworkConfig
 from lecturelib.models.graph_transformer import GraphTransformer, GraphTransformerConfig
 from lecturelib.models.hierarchical_attention import HierarchicalAttentionConfig, HierarchicalAttentionNetwork
 from lecturelib.models.labeller import LabellerConfig, SequenceLabeller
@@ -90,10 +95,11 @@ class Case:
     targets: what the logits are trained towards, for the one-batch overfit
     wrong: arguments of a wrong shape; forward must raise a ValueError that matches `wrong_match`
     pad: inputs -> the same inputs with garbage in all padding, and with more of it; None when nothing can be padded
+    real: which arguments say how much of each row is real; zeros there make a row of padding alone
     causal: name of the embedding whose last lookup, at positions > t, must not reach the logits at t; None if none
     decode: whether the model has `start` and `step`
     prompted: whether `start` takes a prompt and its lengths, as a language model's does
-    traced: whether to compile and export it, and to map over its gradients; some of the mixers do, which are many
+    compiled: whether to compile it; of the mixers, which are many, and of variants not all do
     inductor: whether to build real kernels for it too, which takes a while; one or two models of each kind do
     idle: parameters that have no gradient by design, each with its reason where the case is made
     """
@@ -105,10 +111,11 @@ class Case:
     wrong_match: str
     targets: Callable[[Inputs, torch.Generator], Tensor]
     pad: Callable[[Inputs], Inputs] | None = None
+    real: tuple[int, ...] = ()
     causal: str | None = None
     decode: bool = False
     prompted: bool = False
-    traced: bool = True
+    compiled: bool = True
     inductor: bool = False
     idle: tuple[str, ...] = ()
 
@@ -141,6 +148,7 @@ def encoder_decoder(name: str, build: Callable[[], nn.Module], *, causal: str = 
         wrong_match=rf"source must be \(batch, length\) token ids, got \({TS},\)",
         targets=lambda inputs, generator: ids(VOCAB, B, TT)(generator),
         pad=pad,
+        real=(1,),
         causal=causal,
         decode=True,
     )
@@ -177,6 +185,7 @@ def of_a_set(name: str, build: Callable[[], nn.Module]) -> Case:
         wrong_match=rf"x must be \(batch, elements, 5\), got \({T}, 5\)",
         targets=lambda inputs, generator: ids(VOCAB, B)(generator),
         pad=pad,
+        real=(1,),
     )
 
 
@@ -192,7 +201,34 @@ def of_graphs(name: str, build: Callable[[], nn.Module]) -> Case:
     )
 
 
+class GraphsSideBySide(GraphNetwork):
+    """Graphs of equal size as one graph, in which no edge leads from one to another."""
+
+    def forward(self, x: Tensor, edges: Tensor) -> Tensor:
+        first = x.shape[1] * torch.arange(len(x), device=x.device)[:, None, None]  # (B, 1, 1)
+        together = (edges + first).transpose(0, 1).flatten(1)  # (2, B · E)
+        return super().forward(x.flatten(0, 1), together).unflatten(0, x.shape[:2])  # (B, N, C)
+
+
+def of_edges(layer: str) -> Case:
+    """A model `forward(x, edges) -> logits (B, T, V)` of graphs whose nodes have vectors of width 5, and 8 edges."""
+    sizes = {"input_dim": 5, "num_classes": VOCAB, "hidden_dim": 16, "dropout": 0.0}
+    return Case(
+        name=f"graph-{layer}",
+        build=lambda: GraphsSideBySide(GraphNetworkConfig(**sizes, layer=layer)),
+        inputs=lambda generator: (torch.randn(B, T, 5, generator=generator), ids(T, B, 2, 8)(generator)),
+        wrong=lambda inputs: (inputs[0][..., :4], inputs[1]),
+        wrong_match=rf"x must be \(nodes, 5\), got \({B * T}, 4\)",
+        targets=lambda inputs, generator: ids(VOCAB, B, T)(generator),
+        compiled=layer == "attention",
+    )
+
+
 VOCABS = {"source_vocab_size": SOURCE_VOCAB, "target_vocab_size": VOCAB}
+
+
+def recurrent_lm(cell: str) -> RecurrentLM:
+    return RecurrentLM(RecurrentLMConfig(vocab_size=VOCAB, embedding_dim=9, hidden_dim=16, cell=cell))
 
 
 def luong(score: str, alignment: str) -> LuongSeq2Seq:
@@ -221,6 +257,12 @@ def deep_transformer() -> Transformer:
 def deep_gpt() -> GPT:
     model = gpt("post_norm")
     use_deep_norm(model.blocks)
+    return model
+
+
+def switched_gpt() -> GPT:
+    model = gpt("pre_norm")
+    use_switch(model.blocks, 2)
     return model
 
 
@@ -288,6 +330,7 @@ def labelling(name: str, build: Callable[[], nn.Module], *label_shape: int) -> C
         wrong_match=rf"tokens must be \(batch, length\) token ids, got \({T},\)",
         targets=targets,
         pad=pad,
+        real=(1,),
     )
 
 
@@ -316,6 +359,7 @@ def comparing(name: str, build: Callable[[], nn.Module], first: str, *labels: in
         wrong_match=rf"{first} must be \(batch, length\) token ids, got \({T},\)",
         targets=lambda inputs, generator: ids(4, B, *labels)(generator),
         pad=pad,
+        real=(1, 3),
     )
 
 
@@ -352,7 +396,7 @@ def seeing(
     )
 
 
-def watching(name: str, build: Callable[[], nn.Module], *, traced: bool = True) -> Case:
+def watching(name: str, build: Callable[[], nn.Module], *, compiled: bool = True) -> Case:
     """A model `forward(videos) -> logits` of 4 classes, for videos of 6 frames with 2 channels."""
     return Case(
         name=name,
@@ -361,7 +405,7 @@ def watching(name: str, build: Callable[[], nn.Module], *, traced: bool = True) 
         wrong=lambda inputs: (inputs[0][:, :, :1],),
         wrong_match=rf"videos must be \(batch, frames, 2, height, width\), got \({B}, 6, 1, 8, 12\)",
         targets=lambda inputs, generator: ids(4, B)(generator),
-        traced=traced,
+        compiled=compiled,
     )
 
 
@@ -489,15 +533,15 @@ def mixing(mixer: Callable[[], nn.Module], *, num_labels: int = 4, is_causal: bo
     return TokenLabeller(TokenLabellerConfig(vocab_size=VOCAB, **sizes, is_causal=is_causal), mixer)
 
 
-def mixer(name: str, build: Callable[[], nn.Module], *, pads: bool = True, traced: bool = False) -> Case:
+def mixer(name: str, build: Callable[[], nn.Module], *, pads: bool = True, compiled: bool = False) -> Case:
     """A mixer in the block of a TokenLabeller; `pads`: whether more padding changes nothing."""
     case = labelling(name, partial(mixing, build), T)
-    return replace(case, pad=case.pad if pads else None, traced=traced)
+    return replace(case, pad=case.pad if pads else None, compiled=compiled)
 
 
-def causal_mixer(name: str, build: Callable[[], nn.Module], *, traced: bool = False) -> Case:
+def causal_mixer(name: str, build: Callable[[], nn.Module], *, compiled: bool = False) -> Case:
     model = partial(mixing, build, num_labels=VOCAB, is_causal=True)
-    return replace(decoder_only(name, model, causal="token_embedding", decode=False), traced=traced)
+    return replace(decoder_only(name, model, causal="token_embedding", decode=False), compiled=compiled)
 
 
 def universal() -> nn.Module:
@@ -580,6 +624,7 @@ def words_and_regions(name: str, build: Callable[[], nn.Module]) -> Case:
         wrong_match=rf"regions must be \({B}, regions, 5\) with at least one region, got \({B}, 4, 4\)",
         targets=targets,
         pad=pad,
+        real=(2, 3),
     )
 
 
@@ -609,6 +654,7 @@ CASES = [
         )
         for name, reach in (("graph-transformer", None), ("graph-transformer-on-edges", 2))
     ),
+    *(of_edges(layer) for layer in ("convolution", "attention", "dynamic")),
     labelling("recurrent-classifier", lambda: RecurrentClassifier(labels("gru"))),
     labelling("recurrent-tagger", lambda: RecurrentTagger(labels("mut1")), T),
     labelling("attention-pooling", lambda: PoolingClassifier(pooled(num_queries=2))),
@@ -629,6 +675,7 @@ CASES = [
         wrong_match=rf"lengths must be \({B}, 4\) integers.* got torch.int64 \({B}, 2\)",
         targets=lambda inputs, generator: ids(4, B)(generator),
         pad=pad_documents,
+        real=(1,),
     ),
     comparing("pair-classifier", lambda: PairClassifier(pooled()), "premise"),
     comparing(
@@ -646,9 +693,9 @@ CASES = [
         "recurrent-lm",
         lambda: RecurrentLM(RecurrentLMConfig(vocab_size=VOCAB, embedding_dim=9, hidden_dim=16, num_layers=2)),
     ),
-    decoder_only(
-        "recurrent-lm-nas",
-        lambda: RecurrentLM(RecurrentLMConfig(vocab_size=VOCAB, embedding_dim=9, hidden_dim=16, cell="nas")),
+    *(
+        replace(decoder_only(f"recurrent-lm-{cell}", partial(recurrent_lm, cell)), compiled=cell == "nas")
+        for cell in ("nas", "rnn", "mut2", "mut3")
     ),
     encoder_decoder("seq2seq", lambda: Seq2Seq(Seq2SeqConfig(**VOCABS, d_model=16, num_layers=2))),
     encoder_decoder(
@@ -677,6 +724,14 @@ CASES = [
     encoder_decoder("transformer-deep-norm", deep_transformer, causal="embedding"),
     decoder_only("gpt-rotary", partial(gpt, "pre_norm", lambda: RotaryPositions(4)), causal="token_embedding"),
     decoder_only("gpt-alibi", partial(gpt, "pre_norm", lambda: ALiBi(4)), causal="token_embedding"),
+    *(
+        replace(decoder_only(f"gpt-{name}", build, causal="token_embedding"), compiled=False)
+        for name, build in (
+            ("t5", partial(gpt, "pre_norm", lambda: RelativeBias(4, bidirectional=False))),
+            ("shaw", partial(gpt, "pre_norm", lambda: RelativePositions(4, 3))),
+        )
+    ),
+    decoder_only("gpt-switch", switched_gpt, causal="token_embedding"),
     decoder_only("llama", partial(llama, tied=True), causal="token_embedding"),
     decoder_only("llama-untied", partial(llama, tied=False), causal="token_embedding"),
     decoder_only("transformer-xl", transformer_xl),
@@ -689,6 +744,7 @@ CASES = [
         wrong_match=rf"tokens \({B}, {T}\), got \({B}, 3\)",
         targets=bert_targets,
         pad=pad_bert,
+        real=(2,),
     ),
     words_and_regions("vilbert", lambda: ViLBERTPretraining(TWO_STREAMS, CoBlock)),
     words_and_regions("vilbert-apart", lambda: ViLBERTPretraining(TWO_STREAMS, ApartBlock)),
@@ -719,6 +775,7 @@ CASES = [
         causal="decoder.embedding",
     ),
     captioner("show-attend-tell-one-vector", lambda: ShowAttendTell(CAPTIONS, OneVector(CAPTIONS, regions=4 * 6))),
+    replace(seeing("ada-norm", lambda: OnPatches(AdaNorm(16), flat=True)), compiled=False),
     seeing("vq-tokenizer", RepaintedToClasses),
     Case(
         name="text-to-image",
@@ -749,7 +806,7 @@ CASES = [
         ),
         inputs=lambda generator: (
             torch.randn(B, T, 5, generator=generator),
-            F.one_hot(ids(VOCAB, B, T)(generator), VOCAB).float(),
+            F.one_hot(ids(VOCAB, B, T)(generator), VOCAB).to(torch.get_default_dtype()),
             torch.randn(B, T, 1, generator=generator),
             torch.arange(T).expand(B, -1),
             torch.ones(B, T, dtype=torch.bool),
@@ -758,6 +815,7 @@ CASES = [
         wrong_match=rf"states must be \(batch, steps, 5\), got \({B}, {T}, 4\)",
         targets=lambda inputs, generator: ids(VOCAB, B, T)(generator),
         pad=pad_decisions,
+        real=(4,),
         causal="time_embedding",
     ),
     Case(
@@ -773,12 +831,12 @@ CASES = [
         targets=lambda inputs, generator: ids(4, B, 1)(generator).repeat(1, 97),  # a mask for each image
     ),
     seeing("levit-block", levit),
-    mixer("tiled-attention", lambda: TiledAttention(16, 4, tile=5), traced=True),
-    mixer("local-attention", lambda: LocalAttention(16, 4, window=2, num_memory=3), traced=True),
+    mixer("tiled-attention", lambda: TiledAttention(16, 4, tile=5), compiled=True),
+    mixer("local-attention", lambda: LocalAttention(16, 4, window=2, num_memory=3), compiled=True),
     mixer("linformer", lambda: Linformer(16, 4, max_len=T + 2, k=5)),
     mixer("performer", lambda: Performer(16, 4)),
     causal_mixer("performer-causal", lambda: Performer(16, 4)),
-    causal_mixer("reformer", lambda: Reformer(16, 4, num_buckets=2, chunk=3, num_hashes=2), traced=True),
+    causal_mixer("reformer", lambda: Reformer(16, 4, num_buckets=2, chunk=3, num_hashes=2), compiled=True),
     mixer("big-bird", lambda: BigBird(16, 4, max_len=T, block=1, num_random=1), pads=False),
     mixer("adaptive-span", lambda: AdaptiveSpan(16, 4, max_span=5, ramp=2, start=1.5)),
     mixer("latent-mixing", lambda: LatentMixing(16, 4, num_latents=5)),
@@ -791,9 +849,9 @@ CASES = [
         wrong=lambda inputs: (inputs[0][0], inputs[1]),
         wrong_match=rf"tokens must be \(batch, length\) token ids, got \({T},\)",
         targets=lambda inputs, generator: torch.cat((ids(2, B, 1)(generator), ids(VOCAB, B, T)(generator)), dim=1),
-        traced=False,
+        compiled=False,
     ),
-    replace(seeing("mlp-mixer", lambda: MLPMixer(MIXER)), traced=False),
+    replace(seeing("mlp-mixer", lambda: MLPMixer(MIXER)), compiled=False),
     Case(
         name="perceiver",
         build=lambda: Perceiver(PerceiverConfig(input_dim=5, num_classes=4, **LATENTS)),
@@ -801,12 +859,12 @@ CASES = [
         wrong=lambda inputs: (inputs[0][..., :4],),
         wrong_match=rf"inputs must be \(batch, length, 5\), got \({B}, {T}, 4\)",
         targets=lambda inputs, generator: ids(4, B)(generator),
-        traced=False,
+        compiled=False,
     ),
     watching("video-net", lambda: video_net(NonLocalBlock(16))),
-    watching("video-net-dot-product", lambda: video_net(NonLocalBlock(16, 9, similarity=dot_product)), traced=False),
+    watching("video-net-dot-product", lambda: video_net(NonLocalBlock(16, 9, similarity=dot_product)), compiled=False),
     watching("vivit", lambda: ViViT(VIVIT, FactorisedEncoder(VIVIT, 1))),
-    watching("vivit-joint", lambda: ViViT(VIVIT, JointEncoder(VIVIT)), traced=False),
+    watching("vivit-joint", lambda: ViViT(VIVIT, JointEncoder(VIVIT)), compiled=False),
     seeing("volo-outlooker", lambda: OnPatches(Outlooker(OutlookAttention(16, 4), 16, 18), flat=False)),
 ]
 
@@ -823,8 +881,9 @@ SUBSETS = {
     "causal_case": lambda case: case.causal is not None,
     "decoding_case": lambda case: case.decode,
     "prompted_case": lambda case: case.decode and case.prompted,
-    "traced_case": lambda case: case.traced,
-    "compiled_case": lambda case: case.inductor,
+    "blank_case": lambda case: bool(case.real),
+    "compiled_case": lambda case: case.compiled,
+    "inductor_case": lambda case: case.inductor,
 }
 
 

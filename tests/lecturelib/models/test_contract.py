@@ -6,7 +6,10 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_model, save_model
+from torch import Tensor
 from torch._dynamo.backends.debugging import aot_eager
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from lecturelib.evaluation.beam import beam_search
 from lecturelib.evaluation.decoding import decode, read_prompt, read_source
@@ -53,6 +56,52 @@ def test_padding_changes_nothing(padded_case):
     want = model(*inputs)
     got = model(*padded_case.pad(inputs))
     torch.testing.assert_close(got[:, : want.shape[1]], want, atol=1e-5, rtol=1e-4)
+
+
+def test_a_row_of_padding_alone_is_finite_and_felt_by_no_other(blank_case):
+    model, (inputs, targets) = build(blank_case).eval(), batch(blank_case)
+    want = model(*inputs)
+    for which in blank_case.real:
+        blank = [tensor.clone() for tensor in inputs]
+        blank[which][1] = 0
+        got = model(*blank)
+        torch.testing.assert_close(got[::2], want[::2], atol=1e-5, rtol=1e-4)
+        assert got.isfinite().all()
+        model.zero_grad()
+        blank_case.loss(model, tuple(blank), targets).backward()
+        assert all(parameter.grad.isfinite().all() for parameter in model.parameters())
+
+
+class CountSingles(TorchDispatchMode):
+    """Gathers the operations whose result is in float32."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        out = function(*args, **(kwargs or {}))
+        if any(isinstance(leaf, Tensor) and leaf.dtype == torch.float32 for leaf in tree_leaves(out)):
+            self.seen.add(function.__name__)
+        return out
+
+
+@pytest.mark.parametrize("how", ["converted", "by default"])
+def test_float64_is_float64_throughout(case, how):
+    """No number on the way is rounded to float32: a model that is right to 7 digits only would still look right."""
+    before = torch.get_default_dtype()
+    try:
+        if how == "by default":
+            torch.set_default_dtype(torch.float64)
+        model, (inputs, targets) = build(case).double(), batch(case)
+        inputs = tuple(tensor.double() if tensor.is_floating_point() else tensor for tensor in inputs)
+        with CountSingles() as singles:
+            out = model(*inputs)
+            case.loss(model, inputs, targets).backward()
+        assert out.dtype == torch.float64
+        assert singles.seen == set()
+    finally:
+        torch.set_default_dtype(before)
 
 
 def test_causality_is_a_zero_jacobian(causal_case):
@@ -110,11 +159,11 @@ def test_bf16_autocast_stays_close_to_full_precision(case):
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")
 # To look at an autograd function it makes an instance, of which torch warns.
 @pytest.mark.filterwarnings("ignore:.*Function'> should not be instantiated:DeprecationWarning")
-def test_compiled_equals_eager(traced_case):
+def test_compiled_equals_eager(compiled_case):
     """Through dynamo and autograd's tracer, forward and backward; one model goes through inductor, below."""
     torch.compiler.reset()
-    model, (inputs, targets) = build(traced_case), batch(traced_case)
-    traced_case.loss(model, inputs, targets).backward()
+    model, (inputs, targets) = build(compiled_case), batch(compiled_case)
+    compiled_case.loss(model, inputs, targets).backward()
     want = [parameter.grad.clone() for parameter in model.parameters()]
     model.zero_grad()
     captured = []
@@ -125,18 +174,18 @@ def test_compiled_equals_eager(traced_case):
 
     compiled = torch.compile(model, backend=backend)
     torch.testing.assert_close(compiled(*inputs), model(*inputs), atol=1e-5, rtol=1e-4)
-    traced_case.loss(compiled, inputs, targets).backward()
+    compiled_case.loss(compiled, inputs, targets).backward()
     torch.testing.assert_close([p.grad for p in model.parameters()], want, atol=1e-5, rtol=1e-4)
     assert captured, "nothing was compiled"
 
 
 # Importing inductor makes torch 2.13 warn about its own use of torch.jit.
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-def test_compiled_by_inductor_equals_eager(compiled_case):
+def test_compiled_by_inductor_equals_eager(inductor_case):
     if shutil.which("g++") is None and shutil.which("clang++") is None:
         pytest.skip("inductor needs a C++ compiler, and there is none")
     torch.compiler.reset()
-    model, (inputs, _) = build(compiled_case).eval(), batch(compiled_case)
+    model, (inputs, _) = build(inductor_case).eval(), batch(inductor_case)
     with torch.no_grad():
         torch.testing.assert_close(torch.compile(model)(*inputs), model(*inputs), atol=1e-5, rtol=1e-4)
 

@@ -1,7 +1,7 @@
 """Models without their numbers: on `meta`, faked, exported, and with one gradient for each example.
 
-Where a tensor has no values, or only a GPU knows them, no forward pass may ask for one. Recurrent models pack padded
-batches, for which torch wants the lengths on the CPU: their *Differs* says so.
+Where a tensor has no values, or only a GPU knows them, no forward pass may ask for one. One does, which no tensor
+without values can show: on a GPU recurrent models pack padded batches, as the *Differs* of `Recurrent` says.
 """
 
 import pytest
@@ -10,8 +10,6 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from lecturelib.layers import Cell, Recurrent
 
 LOOKS = {"_local_scalar_dense", "is_nonzero", "equal", "nonzero", "item"}
 
@@ -29,14 +27,6 @@ class CountLooks(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.fixture
-def parallel_case(traced_case):
-    with torch.device("meta"):
-        if any(isinstance(part, Recurrent | Cell) for part in traced_case.build().modules()):
-            pytest.skip("recurrent")
-    return traced_case
-
-
 def batch(case):
     generator = torch.Generator().manual_seed(1)
     inputs = case.inputs(generator)
@@ -48,13 +38,25 @@ def build(case):
     return case.build().eval()
 
 
-def test_forward_and_backward_on_meta_look_at_nothing(parallel_case):
-    model, (inputs, targets) = build(parallel_case).to("meta"), batch(parallel_case)
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+def test_forward_and_backward_on_meta_look_at_nothing(case, training):
+    model, (inputs, targets) = build(case).train(training).to("meta"), batch(case)
     with CountLooks() as looks:
-        loss = parallel_case.loss(model, tuple(x.to("meta") for x in inputs), targets.to("meta"))
+        loss = case.loss(model, tuple(x.to("meta") for x in inputs), targets.to("meta"))
         loss.backward()
     assert looks.seen == []
     assert all(parameter.grad.shape == parameter.shape for parameter in model.parameters())
+
+
+def test_steps_on_meta_look_at_nothing(decoding_case):
+    model, (inputs, _) = build(decoding_case).to("meta"), batch(decoding_case)
+    *source, tokens = (x.to("meta") for x in inputs)
+    with CountLooks() as looks:
+        state = model.start(*source) if source else model.start(tokens[:, :2])[1]
+        for t in (2, 3):
+            logits, state = model.step(tokens[:, t], state)
+    assert looks.seen == []
+    assert logits.shape == (len(tokens), model(*source, tokens).shape[-1])
 
 
 def test_a_look_is_counted():
@@ -63,8 +65,8 @@ def test_a_look_is_counted():
     assert looks.seen == ["_local_scalar_dense.default"]
 
 
-def test_forward_and_backward_on_fake_tensors_look_at_nothing(parallel_case):
-    model, (inputs, targets) = build(parallel_case), batch(parallel_case)
+def test_forward_and_backward_on_fake_tensors_look_at_nothing(case):
+    model, (inputs, targets) = build(case), batch(case)
     with FakeTensorMode() as mode, CountLooks() as looks:
         faked = mode.from_tensor
         parameters = {name: faked(parameter) for name, parameter in model.named_parameters()}
@@ -74,7 +76,7 @@ def test_forward_and_backward_on_fake_tensors_look_at_nothing(parallel_case):
             def forward(self, *given):
                 return torch.func.functional_call(model, lent, given)
 
-        loss = parallel_case.loss(Lent(), tuple(faked(x) for x in inputs), faked(targets))
+        loss = case.loss(Lent(), tuple(faked(x) for x in inputs), faked(targets))
         loss.backward()
     assert looks.seen == []
     assert all(parameter.grad.shape == parameter.shape for parameter in parameters.values())
@@ -82,16 +84,14 @@ def test_forward_and_backward_on_fake_tensors_look_at_nothing(parallel_case):
 
 # torch.export is slow to import what it needs, and warns of it.
 @pytest.mark.filterwarnings("ignore:`torch.jit.script_method` is deprecated:DeprecationWarning")
-def test_exported_equals_eager(parallel_case):
-    model, (inputs, _) = build(parallel_case), batch(parallel_case)
+def test_exported_equals_eager(case):
+    model, (inputs, _) = build(case), batch(case)
     exported = torch.export.export(model, inputs).module()
     torch.testing.assert_close(exported(*inputs), model(*inputs), atol=1e-5, rtol=1e-4)
 
 
-def test_gradients_of_single_examples_equal_those_of_a_loop(parallel_case):
-    model, (inputs, targets) = build(parallel_case), batch(parallel_case)
-    if any(isinstance(part, nn.BatchNorm1d | nn.BatchNorm2d) for part in model.modules()):
-        pytest.skip("batch norm knows no single examples")
+def test_gradients_of_single_examples_equal_those_of_a_loop(case):
+    model, (inputs, targets) = build(case), batch(case)
     parameters = {name: parameter.detach() for name, parameter in model.named_parameters()}
 
     def loss(parameters, target, *row):
@@ -99,13 +99,13 @@ def test_gradients_of_single_examples_equal_those_of_a_loop(parallel_case):
             def forward(self, *given):
                 return torch.func.functional_call(model, parameters, given)
 
-        return parallel_case.loss(Lent(), tuple(x[None] for x in row), target[None])
+        return case.loss(Lent(), tuple(x[None] for x in row), target[None])
 
     each = torch.func.vmap(torch.func.grad(loss), in_dims=(None, 0, *(0 for _ in inputs)))
     with sdpa_kernel(SDPBackend.MATH):  # with the others torch warns that it maps over them one by one
         got = each(parameters, targets, *inputs)
     for row in range(len(targets)):
         model.zero_grad()
-        parallel_case.loss(model, tuple(x[row : row + 1] for x in inputs), targets[row : row + 1]).backward()
+        case.loss(model, tuple(x[row : row + 1] for x in inputs), targets[row : row + 1]).backward()
         for name, parameter in model.named_parameters():
             torch.testing.assert_close(got[name][row], parameter.grad, atol=1e-5, rtol=1e-3)
