@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from lecturelib.layers.attention import Attention
 from lecturelib.layers.checks import check_config, ends
+from lecturelib.layers.precision import precise
 
 
 def with_self_loops(edges: Tensor, num_nodes: int) -> tuple[Tensor, Tensor]:
@@ -27,7 +28,7 @@ def softmax_by_target(scores: Tensor, target: Tensor, num_nodes: int) -> Tensor:
 
     Shapes: scores (E, H), target (E,) -> (E, H)
     """
-    index = target[:, None].expand_as(scores)  # (E, H)
+    scores, index = precise(scores), target[:, None].expand_as(scores)  # (E, H)
     empty = scores.new_full((num_nodes, scores.shape[1]), -torch.inf)
     highest = empty.scatter_reduce(0, index, scores.detach(), "amax")  # (N, H); taken away so that exp stays small
     raised = (scores - highest[target]).exp()
@@ -135,7 +136,8 @@ class GraphAttention(Attention):
         weights = softmax_by_target(scores.masked_fill(~counts[:, None], -torch.inf), target, len(x))
         self.show(weights)
         kept = F.dropout(weights, self.dropout, self.training)
-        out = torch.zeros_like(said).index_add(0, target, kept[:, :, None] * said[source])  # (N, H, Dh)
+        messages = kept[:, :, None] * said[source]  # (E + N, H, Dh)
+        out = messages.new_zeros(said.shape).index_add(0, target, messages)  # (N, H, Dh)
         out = (out.mean(dim=1) if self.average else out.flatten(1)) + self.bias
         return (out, weights) if need_weights else out
 

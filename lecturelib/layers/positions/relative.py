@@ -20,7 +20,8 @@ class RelativeBias(AttentionPositions):
 
     Paper: Raffel et al. 2020 [raffel2020exploring], Section 2.1.
     Differs: nothing in the bias; T5 leaves the scores unscaled, `MultiHeadAttention` divides by sqrt(Dh). Pass one
-    instance to all layers to share the table between them, as T5 does.
+    instance to all layers to share the table between them, as T5 does. As there, the widths of the buckets are computed
+    in float32, whatever the precision of the model.
 
     Args:
         num_heads: one number a bucket for each

@@ -211,12 +211,13 @@ class GraphsSideBySide(GraphNetwork):
 
 
 def of_edges(layer: str) -> Case:
-    """A model `forward(x, edges) -> logits (B, T, V)` of graphs whose nodes have vectors of width 5, and 8 edges."""
-    sizes = {"input_dim": 5, "num_classes": VOCAB, "hidden_dim": 16, "dropout": 0.0}
+    """A model `forward(x, edges) -> logits (B, T, V)` of graphs whose nodes have vectors of width 5, and 4 edges."""
+    num_heads = 1 if layer == "convolution" else 2
+    sizes = {"input_dim": 5, "num_classes": VOCAB, "hidden_dim": 32, "num_heads": num_heads, "dropout": 0.0}
     return Case(
         name=f"graph-{layer}",
         build=lambda: GraphsSideBySide(GraphNetworkConfig(**sizes, layer=layer)),
-        inputs=lambda generator: (torch.randn(B, T, 5, generator=generator), ids(T, B, 2, 8)(generator)),
+        inputs=lambda generator: (torch.randn(B, T, 5, generator=generator), ids(T, B, 2, 4)(generator)),
         wrong=lambda inputs: (inputs[0][..., :4], inputs[1]),
         wrong_match=rf"x must be \(nodes, 5\), got \({B * T}, 4\)",
         targets=lambda inputs, generator: ids(VOCAB, B, T)(generator),
