@@ -79,7 +79,8 @@ class SwitchFFN(nn.Module):
 
     def _place(self, chosen: Tensor) -> Tensor:
         """How many tokens of the text came to a token's expert before it: (B, T) -> (B, T)."""
-        queue = F.one_hot(chosen, len(self.experts)).cumsum(dim=1)  # (B, T, E)
+        experts = torch.arange(len(self.experts), device=chosen.device)
+        queue = (chosen[..., None] == experts).cumsum(dim=1)  # (B, T, E)
         return queue.gather(-1, chosen[..., None]).squeeze(-1) - 1
 
     def forward(self, x: Tensor) -> Tensor:
