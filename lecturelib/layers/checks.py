@@ -20,22 +20,6 @@ def ends(values: Tensor) -> tuple[int, int] | None:
         return None
 
 
-def has_values(values: Tensor) -> bool:
-    """Whether values could be read, if at the price of a stop: not on `meta`, exporting, faking or under `torch.vmap`.
-
-    Shapes: values (B,)
-    """
-    if type(values) is not Tensor or values.is_meta:
-        return False
-    if torch.compiler.is_compiling() or values.device.type != "cpu":
-        return True
-    try:
-        values[:1].tolist()
-    except RuntimeError:  # vmap, as above
-        return False
-    return True
-
-
 def check_tokens(tokens: Tensor, vocab_size: int, name: str = "tokens", *, batch: int | None = None) -> None:
     """Raise unless `tokens` is a (batch, length) tensor of ids below `vocab_size`, with `batch` rows where that is set.
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from lecturelib.layers.cells import Cell, CellState, TorchCell
-from lecturelib.layers.checks import check_lengths, ends, has_values
+from lecturelib.layers.checks import check_lengths, ends
 
 RecurrentState = tuple[CellState, ...]
 """One cell state for each layer and direction, layer by layer: forward 0, backward 0, forward 1, …; all (B, H)."""
@@ -119,7 +119,7 @@ class Recurrent(nn.Module):
             x = self.dropout(x) if layer else x
             here = slice(layer * self.directions, (layer + 1) * self.directions)
             is_worth_it = x.is_cuda or x.shape[1] > 1  # one step on a CPU is faster as plain products
-            can_pack = lengths is None or has_values(lengths)
+            can_pack = lengths is None or _has_values(lengths)
             if not traced and x.numel() and is_worth_it and can_pack and all(cell.kernel() for cell in cells[here]):
                 x, states = _run_fused(cells[here], x, lengths, None if state is None else state[here])
                 final.extend(states)
@@ -223,6 +223,22 @@ def _run_steps(
         outputs = reverse_sequences(outputs, lengths)
     named = {name: torch.stack([step[name] for step in gates], dim=1) for name in (gates[0] if gates else ())}
     return outputs, Trace(states=tuple(states), gates=named)
+
+
+def _has_values(values: Tensor) -> bool:
+    """Whether values could be read, if at the price of a stop: not on `meta`, exporting, faking or under `torch.vmap`.
+
+    Shapes: values (B,)
+    """
+    if type(values) is not Tensor or values.is_meta:
+        return False
+    if torch.compiler.is_compiling() or values.device.type != "cpu":
+        return True
+    try:
+        values[:1].tolist()
+    except RuntimeError:  # vmap shows every example at once
+        return False
+    return True
 
 
 @torch.compiler.disable  # the compiler would unroll the kernel into T steps; its own nn.LSTM is left out likewise

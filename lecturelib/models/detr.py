@@ -67,7 +67,7 @@ class SineGrid(nn.Module):
 
     def forward(self, rows: int, columns: int, device: torch.device | None = None) -> Tensor:
         """One vector for each region, row by row, in the precision of `SinusoidalPositions`."""
-        dtype = torch.promote_types(self.waves.precision.dtype, torch.float32)
+        dtype = torch.promote_types(self.waves.get_buffer("precision").dtype, torch.float32)
         down, across = (
             self.waves(torch.arange(1, side + 1, device=device, dtype=dtype) * (2 * math.pi / side))
             for side in (rows, columns)

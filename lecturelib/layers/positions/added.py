@@ -5,18 +5,13 @@ from torch import Tensor, nn
 
 
 def frequencies(
-    dim: int,
-    base: float = 10_000.0,
-    *,
-    device: torch.device | str | None = None,
-    dtype: torch.dtype = torch.float32,
+    dim: int, base: float = 10_000.0, *, device: torch.device | None = None, dtype: torch.dtype = torch.float32
 ) -> Tensor:
     """Angles per step of dim / 2 clock hands, from 1 radian down to nearly 1 / base: base^(-2i / dim).
 
     Shapes: (dim / 2,), in float64 if `dtype` is that, else in float32: half of it would not tell far positions apart
     """
-    exponents = torch.arange(0, dim, 2, device=device, dtype=torch.promote_types(dtype, torch.float32)) / dim
-    return 1.0 / base**exponents
+    return 1.0 / base ** (torch.arange(0, dim, 2, device=device, dtype=torch.promote_types(dtype, torch.float32)) / dim)
 
 
 class SinusoidalPositions(nn.Module):
@@ -31,8 +26,6 @@ class SinusoidalPositions(nn.Module):
     Shapes: positions (..., T) -> (..., T, D)
     """
 
-    precision: Tensor
-
     def __init__(self, d_model: int, *, base: float = 10_000.0) -> None:
         super().__init__()
         if d_model < 2 or d_model % 2:
@@ -42,7 +35,7 @@ class SinusoidalPositions(nn.Module):
 
     def forward(self, positions: Tensor) -> Tensor:
         """One vector for each position, in float32; in float64 in a model of that precision."""
-        hands = frequencies(self.d_model, self.base, device=positions.device, dtype=self.precision.dtype)
+        hands = frequencies(self.d_model, self.base, device=positions.device, dtype=self.get_buffer("precision").dtype)
         angles = positions[..., None] * hands  # (..., T, D / 2)
         return torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(-2)  # (..., T, D)
 
