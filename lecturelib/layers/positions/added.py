@@ -19,9 +19,8 @@ class SinusoidalPositions(nn.Module):
 
     A shift by k steps is a rotation of each (sine, cosine) pair, the same one at every position.
 
-    Paper: Vaswani et al. 2017 [vaswani2017attention], Section 3.5.
-    Differs: nothing; there is no table, so no longest position. (The authors' later code puts all sines before all
-    cosines; here they alternate, as in the paper.)
+    Paper: Vaswani et al. 2017 [vaswani2017attention], Section 3.5; the authors' later code puts all sines first.
+    Differs: nothing; there is no table, so no longest position.
 
     Shapes: positions (..., T) -> (..., T, D)
     """
