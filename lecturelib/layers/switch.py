@@ -72,7 +72,7 @@ class SwitchFFN(nn.Module):
     def route(self, x: Tensor) -> Routing:
         """Choose an expert for each token: (B, T, D) -> three tensors."""
         with without_autocast(x):
-            scores = self.router(x.to(self.router.weight.dtype))  # (B, T, E)
+            scores = self.router(x.to(next(self.router.parameters()).dtype))  # (B, T, E)
         probabilities = precise(scores).softmax(dim=-1)
         chosen = probabilities.argmax(dim=-1)  # (B, T)
         return Routing(probabilities, chosen, self._place(chosen) < self.capacity(x.shape[1]))

@@ -136,7 +136,7 @@ class GraphAttention(Attention):
         weights = softmax_by_target(scores.masked_fill(~counts[:, None], -torch.inf), target, len(x))
         self.show(weights)
         kept = F.dropout(weights, self.dropout, self.training)
-        messages = kept[:, :, None] * said[source]  # (E + N, H, Dh)
+        messages = kept.to(said.dtype)[:, :, None] * said[source]  # (E + N, H, Dh)
         out = messages.new_zeros(said.shape).index_add(0, target, messages)  # (N, H, Dh)
         out = (out.mean(dim=1) if self.average else out.flatten(1)) + self.bias
         return (out, weights) if need_weights else out

@@ -10,6 +10,7 @@ from torch.nn.modules.module import register_module_forward_hook
 from lecturelib.evaluation import beam_search, decode, read_prompt, read_source
 from lecturelib.fast import CannotPrepare, fast
 from lecturelib.layers import Attention, add_lora, attention_weights, lora_parameters
+from lecturelib.models import GraphConvolution
 
 CLOSE = {
     torch.float64: {"atol": 1e-12, "rtol": 1e-10},
@@ -94,7 +95,8 @@ def test_fast_leaves_the_model_alone(case):
 
 def test_fast_refuses_what_it_would_leave_out(case):
     model = build(case)
-    name, part = next((name, part) for name, part in model.named_modules() if isinstance(part, nn.Linear | nn.Conv2d))
+    kinds = nn.Linear | nn.Conv2d | GraphConvolution
+    name, part = next((name, part) for name, part in model.named_modules() if isinstance(part, kinds))
     hook = part.register_forward_hook(lambda part, args, out: 2 * out)
     with pytest.raises(CannotPrepare, match=f"{name} has a forward hook"):
         fast(model)
