@@ -23,7 +23,7 @@ class Recipe:
         papers: presets as published, by the name of a constant in the module
         learning_rate: the peak for the presets in `sizes`
         shared_vocabulary: True where source and target are embedded by one matrix
-        needs_content: True for a recurrent net, which looks at lengths and can't run on tensors without content
+        needs_content: True for a recurrent net, which without content would run step by step in place of its kernel
     """
 
     module: str
