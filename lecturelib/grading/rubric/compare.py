@@ -18,7 +18,15 @@ from torch import Tensor
 
 from lecturelib.grading.rubric.results import Picture
 from lecturelib.grading.rubric.submission import StudentError
-from lecturelib.grading.rubric.wording import dtype_remark, family, name_of, picture_of, shape_remark, value_message
+from lecturelib.grading.rubric.wording import (
+    dtype_remark,
+    family,
+    name_of,
+    picture_of,
+    precision_remark,
+    shape_remark,
+    value_message,
+)
 from lecturelib.grading.sandbox.worker.calls import Gradients, Opaque, plain
 
 
@@ -222,7 +230,8 @@ def _compare_numbers(got: Any, want: float, what: str, near: _Near) -> None:
     if not math.isfinite(got) and math.isfinite(want):
         raise Mismatch(f"{what} is {got}, expected {want:.6g}")
     if got != want and not (math.isfinite(want) and abs(got - want) <= atol + rtol * abs(want)):
-        raise Mismatch(f"{what} is {got:.6g}, expected {want:.6g}")
+        remark = precision_remark(got, want)
+        raise Mismatch(f"{what} is {got:.6g}, expected {want + 0:.6g}{remark}", form=bool(remark))
 
 
 def _compare_tensors(got: Any, want: Tensor, what: str, near: _Near) -> None:

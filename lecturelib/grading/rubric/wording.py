@@ -24,12 +24,35 @@ def value_message(got: Tensor, want: Tensor, wrong: Tensor, what: str, original:
     gaps = torch.where(wrong, (got - want).abs().nan_to_num(math.inf), 0.0)
     worst = gaps.argmax()
     one, other = got.flatten()[worst].item(), want.flatten()[worst].item()
-    shown = (f"{bool(one)}", f"{bool(other)}") if original.dtype == torch.bool else (f"{one:.4g}", f"{other:.4g}")
+    shown = (f"{bool(one)}", f"{bool(other)}") if original.dtype == torch.bool else told_apart(one, other)
     if total == 1:
-        return f"{what}: got {shown[0]}, expected {shown[1]}."
+        return f"{what}: got {shown[0]}, expected {shown[1]}{precision_remark(one, other)}."
     low = " Half precision is too coarse here." if original.dtype in (torch.float16, torch.bfloat16) else ""
     place = f"the worst, at {_index(worst, got.shape)}, is {shown[0]} and should be {shown[1]}"
     return f"{what}: {count} of {total} values differ; {place}.{low}"
+
+
+def told_apart(one: float, other: float) -> tuple[str, str]:
+    """Two numbers with four digits, or as many as it takes to see that they differ."""
+    pairs = ((f"{one:.{digits}g}", f"{other:.{digits}g}") for digits in range(4, 17))
+    return next((pair for pair in pairs if pair[0] != pair[1]), (repr(one), repr(other)))
+
+
+def precision_remark(got: float, want: float) -> str:
+    """What to say of a number that is nearly right and has lost its last digits on the way; "" of any other."""
+    if (
+        not math.isfinite(want)
+        or not math.isfinite(got)
+        or float(got).is_integer()
+        or abs(got - want) > abs(want) / 100
+    ):
+        return ""
+    if got in (round(want, digits) for digits in range(1, 5)):
+        return ". That is nearly it, and looks rounded: return all of its digits"
+    mantissa = math.frexp(got)[0]
+    if (mantissa * 2**11).is_integer() and not (mantissa * 2**5).is_integer():  # a number with few bits is just simple
+        return ". That is nearly it, with the few digits of half precision: compute in float32 at least"
+    return ""
 
 
 def shape_remark(got: Tensor, want: Tensor) -> str:

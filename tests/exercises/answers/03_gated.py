@@ -250,6 +250,26 @@ def bias_to_keep(share, gap):
     return float(torch.tensor(gap).float().log())
 
 
+# wrong forget_bias: right, and then kept in half precision
+# hint: compute in float32 at least
+def bias_to_keep(share, gap):
+    f = share ** (1 / gap)
+    return torch.tensor(math.log(f / (1 - f)), dtype=torch.float16)
+
+
+# wrong forget_bias: computed in half precision
+# hint: nearly it, with the few digits
+def bias_to_keep(share, gap):
+    return torch.logit(torch.tensor(share, dtype=torch.float16) ** (1 / gap))
+
+
+# wrong forget_bias: rounded
+# hint: looks rounded
+def bias_to_keep(share, gap):
+    f = share ** (1 / gap)
+    return round(math.log(f / (1 - f)), 2)
+
+
 # wrong forget_bias: writes into the old bias
 # hint: You write into the bias you were given
 def open_forget_gate(b, value):
@@ -277,6 +297,12 @@ def open_forget_gate(b, value):
 
 def bias_to_keep(share, gap):
     return torch.logit(torch.tensor(share, dtype=torch.float64) ** (1 / gap))
+
+
+# right forget_bias: all in float32
+def bias_to_keep(share, gap):
+    f = torch.exp(torch.tensor(share).log() / gap)
+    return torch.log(f / (1 - f)).item()
 
 
 # right forget_bias: bisection
@@ -465,7 +491,7 @@ def gradient_flow(inputs, h, c, W, U, b, upstream, cut=False):
 
 
 # wrong flow: nine tenths in place of a half
-# hint: where the highway carries 0.7
+# hint: begins where it carries more than half
 def explain(inputs, h, c, W, U, b, upstream):
     full = gradient_flow(inputs, h, c, W, U, b, upstream)
     cut = gradient_flow(inputs, h, c, W, U, b, upstream, cut=True)
@@ -475,7 +501,7 @@ def explain(inputs, h, c, W, U, b, upstream):
 
 
 # wrong flow: a hundredth in place of a thousandth
-# hint: where 0.003 of the gradient is left
+# hint: where 0.0015 of the gradient is left
 def explain(inputs, h, c, W, U, b, upstream):
     full = gradient_flow(inputs, h, c, W, U, b, upstream)
     cut = gradient_flow(inputs, h, c, W, U, b, upstream, cut=True)

@@ -313,9 +313,9 @@ def opens_one_block(submission, rng):
 
 @rubric.test("forget_bias", points=2, visible=True, hint="First f, the n-th root of the share; then undo the sigmoid.")
 def bias_keeps_the_share(submission, rng):
-    for share, gap in ((0.5, 1), (0.5, 10), (0.8, 50), (0.1, 7)):
+    for share, gap in ((0.5, 1), (0.5, 10), (0.8, 60), (0.1, 7), (0.9, 20)):  # half precision is too coarse for some
         got = submission.bias_to_keep(share, gap)
-        assert_close(got, bias_to_keep(share, gap), what=f"the bias that keeps {share} over {gap} steps", rtol=1e-3)
+        assert_close(got, bias_to_keep(share, gap), what=f"the bias for share {share} and gap {gap}")
 
 
 @rubric.test(
@@ -329,10 +329,12 @@ def bias_works_for_other_gaps(submission, rng):
     b, value = draw(rng, 20), float(draw(rng, 1))
     assert_close(submission.open_forget_gate(b, value), open_forget_gate(b, value), what="the bias")
     assert_close(submission.open_forget_gate.arguments_after(b, value)[0], b, what="the old bias after the call")
-    for share in (0.05 + 0.9 * torch.rand(3, generator=rng)).tolist():
-        gap = int(torch.randint(2, 5000, (), generator=rng))
+    # float32 is enough, and has fewer digits left of 1 − f the longer the gap is
+    for longest, rtol in ((20, 1e-4), (20, 1e-4), (5000, 1e-3), (5000, 1e-3)):
+        share = float(0.05 + 0.9 * torch.rand((), generator=rng))
+        gap = int(torch.randint(2, longest, (), generator=rng))
         got = submission.bias_to_keep(share, gap)
-        assert_close(got, bias_to_keep(share, gap), what=f"the bias that keeps {share:.3f} over {gap} steps", rtol=1e-2)
+        assert_close(got, bias_to_keep(share, gap), what=f"the bias for share {share:.3f} and gap {gap}", rtol=rtol)
 
 
 # 4. Gradient flow
@@ -457,6 +459,18 @@ def asks_the_way_first(inputs, h, c, W, U, b, upstream):
     return "vanishes" if full[0] < 1e-3 * full[-1] else "detour"
 
 
+@rubric.mistake(
+    "explain",
+    "The highway need not carry nearly all: 'highway' begins where it carries more than half.",
+)
+def asks_for_nearly_all(inputs, h, c, W, U, b, upstream):
+    weights = (inputs, h, c, W, U, b, upstream)
+    full, highway = gradient_flow(*weights), gradient_flow(*weights, cut=True)
+    if full[0] < 1e-3 * full[-1]:
+        return "vanishes"
+    return "highway" if highway[0] > 0.9 * full[0] else "detour"
+
+
 @rubric.mistake("explain", "'highway' and 'detour' have changed places.")
 def exchanged_names(inputs, h, c, W, U, b, upstream):
     answer = explain(inputs, h, c, W, U, b, upstream)
@@ -530,6 +544,8 @@ def explains_three_cells(submission, rng):
         assert_close(submission.explain(*weights), kind, what="the explanation")
         tiny = (*weights[:-1], 1e-5 * weights[-1])
         assert_close(submission.explain(*tiny), kind, what="the explanation, with a loss 100,000 times smaller")
+    got = submission.explain(*cell_of_two_ways(rng, 0.7, 8, 4))
+    assert_close(got, "highway", what="the explanation where the highway carries 0.7 of the gradient")
 
 
 @rubric.test(
@@ -548,10 +564,10 @@ def explains_other_cells(submission, rng):
     inputs, h, c, W, U, b, upstream = cell_of_kind(rng, "vanishes", 18, 5)
     got = submission.explain(inputs, h, c, W, torch.zeros_like(U), b, upstream)
     assert_close(got, "vanishes", what="the explanation of a cell without a detour")
-    for share, kind in ((3e-4, "vanishes"), (3e-3, "highway")):
+    for share, kind in ((7e-4, "vanishes"), (1.5e-3, "highway")):
         got = submission.explain(*cell_that_keeps(rng, share, 10, 4))
         assert_close(got, kind, what=f"the explanation where {share:g} of the gradient is left")
-    for share, kind in ((0.7, "highway"), (0.3, "detour")):
+    for share, kind in ((0.55, "highway"), (0.45, "detour")):
         got = submission.explain(*cell_of_two_ways(rng, share, 8, 4))
         assert_close(got, kind, what=f"the explanation where the highway carries {share:g} of the gradient")
 
