@@ -14,7 +14,7 @@ from lecturelib.grading.rubric.rubric import GraderTest, Mistake, Rubric
 from lecturelib.grading.rubric.submission import LocalSubmission, MissingName, StudentError, Submission, SubmissionError
 from lecturelib.grading.rubric.wording import call_text
 from lecturelib.grading.sandbox.tiers import SandboxFailed
-from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Reply, seed_torch
+from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Reply, leaves, seed_torch
 
 LONGEST_MESSAGE = 3_000
 MOST_NAMED = 3  # mistakes that give the same answers
@@ -82,7 +82,13 @@ def iterate(
 
     def attempt(index: int, replaced: tuple[str, ...]) -> tuple[TestResult, set[str]]:
         recording = Recording(submission, {name: rubric.references[name] for name in replaced})
-        return run_test(rubric, tests[index], recording, seed=seed, replaced=replaced), recording.names
+        named = named_above(index)
+        return run_test(rubric, tests[index], recording, seed=seed, replaced=replaced, named=named), recording.names
+
+    def named_above(index: int) -> frozenset[str]:
+        own = [i for i in range(index) if tests[i].exercise == tests[index].exercise and tests[i].visible]
+        above = [result_of(i)[0] for i in own]
+        return frozenset(result.mistake for result in above if result.mistake and OR_THIS not in result.hint)
 
     def is_sound(name: str, before: int) -> bool:
         earlier = [result_of(i) for i in range(before) if tests[i].exercise == rubric.owner_of(name)]
@@ -105,12 +111,21 @@ def _waiting(result: TestResult, names: list[str]) -> TestResult:
 
 
 def run_test(
-    rubric: Rubric, test: GraderTest, recording: "Recording", *, seed: int, replaced: tuple[str, ...] = ()
+    rubric: Rubric,
+    test: GraderTest,
+    recording: "Recording",
+    *,
+    seed: int,
+    replaced: tuple[str, ...] = (),
+    named: frozenset[str] = frozenset(),
 ) -> TestResult:
-    """Run one test, and if it fails ask each known mistake whether it would have answered the same."""
+    """Run one test, and if it fails ask each known mistake whether it would have answered the same.
+
+    `named` are the mistakes that other tests of the exercise have found, each of them alone.
+    """
     start = time.perf_counter()
     verdict = _attempt(rubric, test, recording, seed)
-    mistakes = _recognise(rubric, test, recording, seed) if verdict.outcome in ("fail", "error") else []
+    mistakes = _recognise(rubric, test, recording, seed, named) if verdict.outcome in ("fail", "error") else []
     hint = HINTS.get(verdict.outcome, "" if verdict.form else test.hint)
     return TestResult(
         name=test.name,
@@ -172,18 +187,48 @@ def _attempt(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int
     return _Verdict(outcome="pass", message=score.told if score else "", score=score)
 
 
-def _recognise(rubric: Rubric, test: GraderTest, recording: "Recording", seed: int) -> list[Mistake]:
+def _recognise(
+    rubric: Rubric, test: GraderTest, recording: "Recording", seed: int, named: frozenset[str]
+) -> list[Mistake]:
     """The known mistakes that give, on the same inputs, the same answers as the student gave: mostly none, or one.
 
-    Where several do, nobody can tell which it was, and naming the first could send a student the wrong way.
+    Where several do, nobody can tell which it was, and naming the first could send a student the wrong way; unless
+    another test has told already, and then the others need not be asked.
     """
-    found = []
-    for mistake in rubric.mistakes:
-        if mistake.stands_for in recording.names:
+    found: list[Mistake] = []
+    for mistake in sorted(rubric.mistakes, key=lambda mistake: mistake.name not in named):
+        if found and found[-1].name in named and mistake.name not in named:
+            break
+        if mistake.stands_for in recording.names and _may_be(rubric, mistake, recording, test.noise):
             replies = answers_of(rubric, test, mistake, seed)
             if replies is not None and _same(replies, recording.replies, test.noise):
                 found.append(mistake)
     return found[:MOST_NAMED]
+
+
+def _may_be(rubric: Rubric, mistake: Mistake, recording: "Recording", noise: float) -> bool:
+    """False if it gives another answer to one of the student's calls: most do to the first, and no test need run.
+
+    A call that hands over something to call, which may remember that it was called, says nothing.
+    """
+    if mistake.function is None:
+        return True
+    impostor = _impostor(rubric, mistake)
+    for call, reply in zip(recording.calls, recording.replies, strict=False):
+        plainly = not any(callable(leaf) for leaf in _handed_over(call))
+        if plainly and not _same_reply(impostor.perform(call), reply, noise):
+            return False
+    return True
+
+
+def _handed_over(call: Call) -> Iterator[Any]:
+    """Everything that a call takes along, and that the objects among it were built with."""
+    for leaf in leaves([call.args, call.kwargs, *([step.args, step.kwargs] for step in call.steps)]):
+        yield from _handed_over(leaf) if isinstance(leaf, Call) else (leaf,)
+
+
+def _impostor(rubric: Rubric, mistake: Mistake) -> LocalSubmission:
+    return LocalSubmission({**rubric.references, mistake.stands_for: mistake.function})
 
 
 def answers_of(rubric: Rubric, test: GraderTest, mistake: Mistake, seed: int) -> list[Reply] | None:
@@ -192,7 +237,7 @@ def answers_of(rubric: Rubric, test: GraderTest, mistake: Mistake, seed: int) ->
         return test.recorded.get(mistake.name)
     if mistake.function is None:
         return None
-    impostor = Recording(LocalSubmission({**rubric.references, mistake.stands_for: mistake.function}))
+    impostor = Recording(_impostor(rubric, mistake))
     return None if _attempt(rubric, test, impostor, seed).outcome == "pass" else impostor.replies
 
 

@@ -147,7 +147,7 @@ def masked_softmax(scores, lengths):
 
 
 # wrong softmax: zeros for scores
-# hint: A score of 0 is not a weight of 0
+# hint: A score of 0, or near it, is not a weight of 0
 def masked_softmax(scores, lengths):
     keep = torch.arange(scores.shape[1])[None] < lengths[:, None]
     return torch.softmax(torch.where(keep, scores, torch.zeros_like(scores)), dim=1)

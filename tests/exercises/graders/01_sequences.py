@@ -92,6 +92,15 @@ def wraps_around(tokens, vocab_size, k):
     return counts / counts.sum(1, keepdim=True)
 
 
+@rubric.mistake(
+    "transition_matrix",
+    "Each column is divided by the sum of a row, not each row by its own: keep the axis, sum(dim=1, keepdim=True).",
+)
+def sums_along_the_columns(tokens, vocab_size, k):
+    counts = pair_counts(tokens, vocab_size) + k
+    return counts / counts.sum(1)
+
+
 @rubric.mistake("transition_matrix", "k is never added: a pair that was not seen still has probability 0.")
 def unsmoothed(tokens, vocab_size, k):
     counts = pair_counts(tokens, vocab_size)

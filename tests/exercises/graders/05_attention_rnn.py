@@ -226,7 +226,7 @@ def masked_after(scores, lengths):
     return scores.softmax(-1) * real(scores, lengths)
 
 
-@rubric.mistake("masked_softmax", "A score of 0 is not a weight of 0: exp(0) = 1. Put −∞ there.")
+@rubric.mistake("masked_softmax", "A score of 0, or near it, is not a weight of 0: exp(0) = 1. Put −∞ there.")
 def zero_scores(scores, lengths):
     return (scores * real(scores, lengths)).softmax(-1)
 
