@@ -90,6 +90,8 @@ def parse_notebook(content: bytes) -> Notebook:
     """The notebook in these bytes."""
     notes: list[str] = []
     text = _text(content, notes)
+    if not text.strip():
+        raise NotebookError("the file is empty: was it saved, and uploaded whole?")
     try:
         tree = json.loads(text)
     except RecursionError:

@@ -425,12 +425,14 @@ def test_links_are_refused_in_folders_and_zips(tmp_path):
     assert "symbolic link" in reason(ada)
     assert reason(bo) == "the folder is a symbolic link, which is not followed"
 
-    link = zipfile.ZipInfo("cy.ipynb")
-    link.external_attr = 0o120777 << 16
     with zipfile.ZipFile(tmp_path / "s.zip", "w") as archive:
-        archive.writestr(link, str(secret))
-    (cy,) = find_submissions(tmp_path / "s.zip")
+        for name, target in (("cy.ipynb", secret), ("di", tmp_path)):
+            link = zipfile.ZipInfo(name)
+            link.external_attr = 0o120777 << 16
+            archive.writestr(link, str(target))
+    cy, di = find_submissions(tmp_path / "s.zip")
     assert "symbolic link" in reason(cy)
+    assert reason(di) == reason(bo)
 
 
 def test_named_pipe_is_refused_without_waiting(tmp_path):

@@ -49,7 +49,8 @@ def test_old_and_newer_formats_are_read_with_a_note():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"", "not JSON"),
+        (b"", "the file is empty"),
+        (b"\xef\xbb\xbf \r\n", "the file is empty"),
         (b"{", "not JSON"),
         (b"[]", "JSON list, not a notebook"),
         (b"{}", "does not say which notebook format"),

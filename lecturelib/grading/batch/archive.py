@@ -85,7 +85,9 @@ def in_zip(archive: zipfile.ZipFile) -> Iterator[Listed]:
     }
     last = dict(_with_names_of_their_own(kept))  # in a folder the later of one name, as unpacking would have it
     for path, member in last.items():
-        if not member.is_dir():
+        if len(path.parts) == 1 and _is_link(member) and path.suffix.lower() not in (".ipynb", ".zip"):
+            yield _folder(path, "is a symbolic link, which is not followed")  # as it is in a folder of submissions
+        elif not member.is_dir():
             for file in _listed(path, partial(_read_member, archive, member)):
                 yield replace(file, when=_moment(member))
         elif path not in filled:
@@ -112,6 +114,10 @@ def _with_names_of_their_own(
         name = known.setdefault((member.CRC, member.file_size), name)
         taken.add(name)
         yield name, member
+
+
+def _is_link(member: zipfile.ZipInfo) -> bool:
+    return stat.S_ISLNK(member.external_attr >> 16)
 
 
 def _moment(member: zipfile.ZipInfo) -> datetime | None:
@@ -169,7 +175,7 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int) 
     relative = PurePosixPath(member.filename.replace("\\", "/"))
     if relative.is_absolute() or ".." in relative.parts:
         raise NotebookError("its path leads out of the zip")
-    if stat.S_ISLNK(member.external_attr >> 16):
+    if _is_link(member):
         raise NotebookError("it is a symbolic link")
     if member.flag_bits & 0x1:
         raise NotebookError("it is encrypted")

@@ -64,7 +64,7 @@ def transition_matrix(tokens, vocab_size, k):
 # hint: keep the axis
 def transition_matrix(tokens, vocab_size, k):
     table = torch.full((vocab_size, vocab_size), float(k))
-    for before, after in zip(tokens, tokens[1:]):
+    for before, after in itertools.pairwise(tokens):
         table[before, after] += 1
     return table / table.sum(dim=-1)
 

@@ -387,6 +387,14 @@ def bleu_of(candidates, references, max_order, *, count=clipped_matches, mean=No
 
 @rubric.mistake(
     "clipped_matches",
+    "The second number leaves repeats out. All n-grams of the candidate count in it: len(candidate) − n + 1 of them.",
+)
+def counts_kinds(candidate, references, n):
+    return clipped_matches(candidate, references, n)[0], len(ngrams(candidate, n))
+
+
+@rubric.mistake(
+    "clipped_matches",
     "You do not clip, so “the the the” would be perfect. A gram counts at most as often as a reference has it.",
 )
 def unclipped(candidate, references, n):
@@ -525,7 +533,9 @@ def assert_counts(submission, candidate, references):
         assert_close(got, want, what=(f"the matches for n = {n}", f"the candidate's n-grams for n = {n}"))
 
 
-@rubric.test("bleu", points=1, visible=True, hint="Each gram counts at most as often as some one reference has it.")
+@rubric.test(
+    "bleu", points=1, visible=True, hint="Two numbers: the matches, clipped, and how many n-grams the candidate has."
+)
 def matches_are_clipped(submission, rng):
     candidate = ["the", "the", "the", "the", *sentence(rng, 4), "moon"]
     references = [["the", "the", *sentence(rng, 5)], ["the", "mat", *sentence(rng, 4), "moon"]]

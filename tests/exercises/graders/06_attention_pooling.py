@@ -390,8 +390,8 @@ def scores_spans(submission, rng):
     start, end = 2 * draw(rng, 4, 6), 2 * draw(rng, 4, 6)
     mask = torch.arange(6) < torch.tensor([6, 3, 4, 5])[:, None]
     starts, ends = torch.tensor([2, 0, 1, 3]), torch.tensor([4, 2, 1, 4])
-    got = submission.span_loss(start, end, mask, starts, ends)
-    assert_close(got, span_loss(start, end, mask, starts, ends), what="the loss")
+    given = start, end, mask, starts, ends
+    assert_close(submission.span_loss.gradients(*given), rubric.solution.span_loss.gradients(*given), what="the loss")
 
 
 @rubric.test("spans", points=2, visible=True, hint="All pairs s ≤ e < s + max_len: which sum is the largest?")
