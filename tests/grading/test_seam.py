@@ -345,6 +345,43 @@ def test_runner_forgives_two_right_parts_that_do_not_fit() -> None:
     assert second.replaced == ("double",)
 
 
+def test_runner_names_two_mistakes_of_the_same_answers_unless_another_test_tells_them_apart() -> None:
+    twins = Rubric("twins", title="Twins")
+    twins.exercise("double", title="Double", minutes=1, difficulty=1)
+    double = twins.reference(named("double", lambda x: 2 * x))
+    twins.mistake("double", "You square.")(named("squares", lambda x: x * x))
+    twins.mistake("double", "You add six.")(named("adds_six", lambda x: x + 6))
+    for name, x in (("of_three", 3), ("of_four", 4), ("of_three_again", 3)):
+        test = named(name, lambda submission, rng, x=x: assert_close(submission.double(x), double(x)))
+        twins.test("double", points=1, visible=True)(test)
+    hints = [result.hint for result in run(twins, LocalSubmission({"double": lambda x: x + 6}), seed=0)]
+    assert all(told in hints[0] for told in ("You square.", "You add six."))
+    assert hints[1:] == ["You add six.", "You add six."]
+
+
+def named(name: str, function: Any) -> Any:
+    function.__name__ = name
+    return function
+
+
+@pytest.mark.parametrize(
+    ("got", "want", "said"),
+    [
+        (float(torch.tensor(2.6342404).half()), 2.6342404, "the few digits of half precision"),
+        (torch.tensor(2.6342404).bfloat16(), torch.tensor(2.6342404), "the few digits of half precision"),
+        (2.63, 2.6342404, "looks rounded"),
+        (2.634, torch.tensor(2.6342404, dtype=torch.float64), "looks rounded"),
+        (0.5, 0.503, "is 0.5, expected 0.503"),
+        (12288, 12345, "is 12288, expected 12345"),
+        (2.6371234, 2.6342404, "is 2.63712, expected 2.63424"),
+    ],
+)
+def test_comparison_tells_lost_digits_from_other_values(got: Any, want: Any, said: str) -> None:
+    with pytest.raises(Mismatch) as failure:
+        assert_close(got, want, rtol=1e-6)
+    assert str(failure.value).partition(": compute")[0].partition(": return")[0].endswith(said)
+
+
 def test_inputs_are_fresh_by_seed_and_test_and_reproducible() -> None:
     rubric = small_rubric()
     first, second = rubric.tests

@@ -47,10 +47,10 @@ def precision_remark(got: float, want: float) -> str:
         or abs(got - want) > abs(want) / 100
     ):
         return ""
-    if got in (round(want, digits) for digits in range(1, 5)):
+    if any(math.isclose(got, round(want, digits), rel_tol=1e-6) for digits in (2, 3, 4)):
         return ". That is nearly it, and looks rounded: return all of its digits"
     mantissa = math.frexp(got)[0]
-    if (mantissa * 2**11).is_integer() and not (mantissa * 2**5).is_integer():  # a number with few bits is just simple
+    if (mantissa * 2**11).is_integer() and not (mantissa * 2**5).is_integer():  # so is one with few bits
         return ". That is nearly it, with the few digits of half precision: compute in float32 at least"
     return ""
 
