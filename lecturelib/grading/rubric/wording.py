@@ -40,12 +40,8 @@ def told_apart(one: float, other: float) -> tuple[str, str]:
 
 def precision_remark(got: float, want: float) -> str:
     """What to say of a number that is nearly right and has lost its last digits on the way; "" of any other."""
-    if (
-        not math.isfinite(want)
-        or not math.isfinite(got)
-        or float(got).is_integer()
-        or abs(got - want) > abs(want) / 100
-    ):
+    near = math.isfinite(want) and abs(got - want) <= abs(want) / 100
+    if not near or float(10 * got).is_integer():  # a number with few digits is just simple
         return ""
     if any(math.isclose(got, round(want, digits), rel_tol=1e-6) for digits in (2, 3, 4)):
         return ". That is nearly it, and looks rounded: return all of its digits"
