@@ -14,7 +14,7 @@ from lecturelib.grading.rubric.rubric import GraderTest, Mistake, Rubric
 from lecturelib.grading.rubric.submission import LocalSubmission, MissingName, StudentError, Submission, SubmissionError
 from lecturelib.grading.rubric.wording import call_text
 from lecturelib.grading.sandbox.tiers import SandboxFailed
-from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Reply, leaves, seed_torch
+from lecturelib.grading.sandbox.worker.calls import Call, Gradients, Reply, seed_torch
 
 LONGEST_MESSAGE = 3_000
 MOST_NAMED = 3  # mistakes that give the same answers
@@ -199,46 +199,29 @@ def _recognise(
     for mistake in sorted(rubric.mistakes, key=lambda mistake: mistake.name not in named):
         if found and found[-1].name in named and mistake.name not in named:
             break
-        if mistake.stands_for in recording.names and _may_be(rubric, mistake, recording, test.noise):
-            replies = answers_of(rubric, test, mistake, seed)
+        if mistake.stands_for in recording.names:
+            replies = answers_of(rubric, test, mistake, seed, like=recording.replies)
             if replies is not None and _same(replies, recording.replies, test.noise):
                 found.append(mistake)
     return found[:MOST_NAMED]
 
 
-def _may_be(rubric: Rubric, mistake: Mistake, recording: "Recording", noise: float) -> bool:
-    """False if it gives another answer to one of the student's calls: most do to the first, and no test need run.
+def answers_of(
+    rubric: Rubric, test: GraderTest, mistake: Mistake, seed: int, like: "list[Reply] | None" = None
+) -> list[Reply] | None:
+    """What a mistake answers in a test, call by call; None if the test does not notice it.
 
-    A call that hands over something to call, which may remember that it was called, says nothing.
+    With `like`, None also for one that answers otherwise: most do at the first call, and the test ends there.
     """
-    if mistake.function is None:
-        return True
-    impostor = _impostor(rubric, mistake)
-    for call, reply in zip(recording.calls, recording.replies, strict=False):
-        plainly = not any(callable(leaf) for leaf in _handed_over(call))
-        if plainly and not _same_reply(impostor.perform(call), reply, noise):
-            return False
-    return True
-
-
-def _handed_over(call: Call) -> Iterator[Any]:
-    """Everything that a call takes along, and that the objects among it were built with."""
-    for leaf in leaves([call.args, call.kwargs, *([step.args, step.kwargs] for step in call.steps)]):
-        yield from _handed_over(leaf) if isinstance(leaf, Call) else (leaf,)
-
-
-def _impostor(rubric: Rubric, mistake: Mistake) -> LocalSubmission:
-    return LocalSubmission({**rubric.references, mistake.stands_for: mistake.function})
-
-
-def answers_of(rubric: Rubric, test: GraderTest, mistake: Mistake, seed: int) -> list[Reply] | None:
-    """What a mistake answers in a test, call by call; None if the test does not notice it."""
     if test.recorded is not None:
         return test.recorded.get(mistake.name)
     if mistake.function is None:
         return None
-    impostor = Recording(_impostor(rubric, mistake))
-    return None if _attempt(rubric, test, impostor, seed).outcome == "pass" else impostor.replies
+    impostor = _Impostor(LocalSubmission({**rubric.references, mistake.stands_for: mistake.function}), like, test.noise)
+    try:
+        return None if _attempt(rubric, test, impostor, seed).outcome == "pass" else impostor.replies
+    except _Unlike:
+        return None
 
 
 def _same(ours: list[Reply], theirs: list[Reply], noise: float) -> bool:
@@ -290,6 +273,26 @@ class Recording(Submission):
             return ""
         found = [index for index, reply in enumerate(self.replies) if path_to(got, reply.value) is not None]
         return call_text(self.calls[found[-1] if found and got is not None else len(self.calls) - 1])
+
+
+class _Unlike(BaseException):
+    """A mistake gives another answer than the student: past whatever a test catches."""
+
+
+class _Impostor(Recording):
+    """A known mistake in the student's place, as long as its answers are like theirs."""
+
+    def __init__(self, inner: Submission, like: list[Reply] | None, noise: float) -> None:
+        super().__init__(inner)
+        self._like, self._noise = like, noise
+
+    def perform(self, call: Call) -> Reply:
+        reply = super().perform(call)
+        if self._like is not None:
+            theirs = self._like[len(self.replies) - 1 : len(self.replies)]
+            if not theirs or not _same_reply(reply, theirs[0], self._noise):
+                raise _Unlike
+        return reply
 
 
 def path_to(part: Any, whole: Any) -> tuple[Any, ...] | None:
