@@ -163,7 +163,7 @@ CHANNELS = {  # what the cells set up; how a note (a number below 200) is left; 
     "the priority of the notebook's process": (
         "",
         "os.setpriority(os.PRIO_PROCESS, os.getppid(), 7)",
-        "os.getpriority(os.PRIO_PROCESS, os.getppid()) or None",
+        "os.getpriority(os.PRIO_PROCESS, os.getppid()) == 7 or None",
     ),
     "its limits": (
         "",
