@@ -1,10 +1,11 @@
 """Llama, reading one token at a time with everything looked up beforehand.
 
-Most of the time goes into bringing the weights from memory, which nothing here can shorten. What is left is some 25
-calls for each layer, of a few microseconds each; the plain layers need three times as many.
+Most of the time goes into bringing the weights from memory, by all threads at once (`RowProduct`). What is left is some
+25 calls for each layer, of a few microseconds each; the plain layers need three times as many.
 """
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.fast.cache import RoomyCache
-from lecturelib.fast.modules import joined_projections
+from lecturelib.fast.modules import RowProduct, joined_projections
 from lecturelib.layers.block import Block, PreNorm
 from lecturelib.layers.cache import KeyValueCache
 from lecturelib.layers.grouped import GroupedQueryAttention
@@ -30,16 +31,14 @@ class _Norm(NamedTuple):
 
 
 class _Layer(NamedTuple):
-    """Matrices as they stand on the right of a product, (Din, Dout)."""
-
     name: str
     norm_attention: _Norm
-    qkv: Tensor  # a copy, the three matrices side by side
-    out: Tensor
+    qkv: RowProduct  # of a copy, the three matrices one below the other
+    out: RowProduct
     norm_feed_forward: _Norm
-    gate: Tensor
-    widen: Tensor
-    narrow: Tensor
+    gate: RowProduct
+    widen: RowProduct
+    narrow: RowProduct
 
 
 class OneTokenLlama:
@@ -54,15 +53,16 @@ class OneTokenLlama:
     Args:
         blocks: those of a `Llama`, all of them plain
         final_norm: the norm after them
+        head: what compares with every token
     """
 
-    def __init__(self, blocks: list[Any], final_norm: RMSNorm) -> None:
+    def __init__(self, blocks: list[Any], final_norm: RMSNorm, head: Callable[[Tensor], Tensor]) -> None:
         mixer = blocks[0].mixer
         self.num_heads, self.num_kv_heads, self.head_dim = mixer.num_heads, mixer.num_kv_heads, mixer.head_dim
         self.positions: RotaryPositions = mixer.positions
         self.turns = torch.empty(0)
         self.layers = [_look_up(str(layer), block) for layer, block in enumerate(blocks)]
-        self.final_norm = _norm(final_norm)
+        self.final_norm, self.head = _norm(final_norm), head
 
     @classmethod
     def prepare(cls, model: Any) -> Self | None:
@@ -71,12 +71,14 @@ class OneTokenLlama:
         norms = {part.eps for whole in parts for part in whole.modules() if type(part) is RMSNorm}
         if len(parts) < 2 or len(norms) != 1 or not all(type(p) in PLAIN_PARTS for w in parts for p in w.modules()):
             return None
-        return cls(parts[:-1], parts[-1])
+        output = model.token_embedding if model.output is None else model.output
+        is_plain = type(output) is nn.Embedding or (type(output) is nn.Linear and output.bias is None)
+        return cls(parts[:-1], parts[-1], RowProduct(output.weight) if is_plain else model.head)
 
     def read(self, x: Tensor, cache: RoomyCache) -> Tensor:
-        """Run one token of every row through the blocks; its keys and values join the cache, which has been extended.
+        """Logits after one token of every row; its keys and values join the cache, which has been extended.
 
-        Shapes: x (B, D) -> (B, D), normalised
+        Shapes: x (B, D) -> (B, V)
         """
         batch, width = x.shape
         mask = cache.mask(x.device)  # (B, 1, Tk) or None
@@ -87,16 +89,16 @@ class OneTokenLlama:
         stream = buffer[:, :-1]
         stream.copy_(x)
         for layer in self.layers:
-            heads = torch.mm(_normalised(buffer, stream, layer.norm_attention), layer.qkv)  # (B, (H + 2 Hkv) Dh)
+            heads = layer.qkv(_normalised(buffer, stream, layer.norm_attention))  # (B, (H + 2 Hkv) Dh)
             if turn is None:
                 heads = self._turn_plainly(heads, where)
             else:
                 heads.view(torch.complex64).mul_(turn)
-            stream.addmm_(self._attend(heads, layer.name, cache, mask), layer.out)
+            layer.out.add_to(stream, self._attend(heads, layer.name, cache, mask))
             read = _normalised(buffer, stream, layer.norm_feed_forward)
-            hidden = F.silu(torch.mm(read, layer.gate), inplace=True).mul_(torch.mm(read, layer.widen))
-            stream.addmm_(hidden, layer.narrow)
-        return _normalised(buffer, stream, self.final_norm)
+            hidden = F.silu(layer.gate(read), inplace=True).mul_(layer.widen(read))
+            layer.narrow.add_to(stream, hidden)
+        return self.head(_normalised(buffer, stream, self.final_norm))
 
     def _attend(self, heads: Tensor, name: str, cache: RoomyCache, mask: Tensor | None) -> Tensor:
         """What the heads read, (B, D), of turned queries and keys and of values (B, (H + 2 Hkv) Dh)."""
@@ -143,7 +145,7 @@ class PreparedLlama(Llama):
             return super().step(tokens, cache)
         self._check(tokens[:, None])
         cache = cache.extend(1, len(tokens))
-        return self.head(self.one_token.read(self.token_embedding(tokens), cache)), cache
+        return self.one_token.read(self.token_embedding(tokens), cache), cache
 
 
 def _normalised(buffer: Tensor, stream: Tensor, norm: _Norm) -> Tensor:
@@ -162,10 +164,10 @@ def _look_up(name: str, block: Any) -> _Layer:
     return _Layer(
         name=name,
         norm_attention=_norm(block.mixer_wiring.norm),
-        qkv=joined_projections(mixer)[0].T,
-        out=mixer.out_proj.weight.T,
+        qkv=RowProduct(joined_projections(mixer)[0]),
+        out=RowProduct(mixer.out_proj.weight),
         norm_feed_forward=_norm(block.feed_forward_wiring.norm),
-        gate=thinker.gate.weight.T,
-        widen=thinker.widen.weight.T,
-        narrow=thinker.narrow.weight.T,
+        gate=RowProduct(thinker.gate.weight),
+        widen=RowProduct(thinker.widen.weight),
+        narrow=RowProduct(thinker.narrow.weight),
     )
