@@ -5,6 +5,7 @@ modules and attributes, and preparing one call after another, takes as long as t
 all up once.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
 import torch
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.fast.cache import RoomyCache
-from lecturelib.fast.modules import InPlaceGELU, OneProjection
+from lecturelib.fast.modules import InPlaceGELU, OneProjection, RowLinear
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import Activation, Block, FeedForward, PostNorm, PreNorm
 from lecturelib.layers.cache import KeyValueCache
@@ -20,13 +21,6 @@ from lecturelib.models.gpt import GPT
 
 PLAIN_PARTS = {Block, MultiHeadAttention, FeedForward, PreNorm, PostNorm, nn.Linear, nn.LayerNorm, nn.Dropout}
 PLAIN_PARTS |= {OneProjection, InPlaceGELU}
-
-
-class _Affine(NamedTuple):
-    """The weight and bias of a linear layer."""
-
-    weight: Tensor
-    bias: Tensor | None
 
 
 class _Norm(NamedTuple):
@@ -40,12 +34,12 @@ class _Layer(NamedTuple):
     name: str
     is_pre_norm: bool
     norm_attention: _Norm
-    qkv: tuple[_Affine, ...]  # one matrix for all three, or three
-    out: _Affine
+    qkv: tuple[RowLinear, ...]  # one matrix for all three, or three
+    out: RowLinear
     norm_feed_forward: _Norm
-    widen: _Affine
+    widen: RowLinear
     activation: Activation
-    narrow: _Affine
+    narrow: RowLinear
 
 
 class OneTokenBlocks:
@@ -80,26 +74,27 @@ class OneTokenBlocks:
             mixed = self._attend(F.layer_norm(x, *layer.norm_attention) if layer.is_pre_norm else x, layer, cache, mask)
             x = x + mixed if layer.is_pre_norm else F.layer_norm(x + mixed, *layer.norm_attention)
             read = F.layer_norm(x, *layer.norm_feed_forward) if layer.is_pre_norm else x
-            thought = F.linear(layer.activation(F.linear(read, *layer.widen)), *layer.narrow)
+            thought = layer.narrow(layer.activation(layer.widen(read)))
             x = x + thought if layer.is_pre_norm else F.layer_norm(x + thought, *layer.norm_feed_forward)
         return x
 
     def _attend(self, x: Tensor, layer: _Layer, cache: RoomyCache, mask: Tensor | None) -> Tensor:
         batch, width = x.shape
         if len(layer.qkv) == 1:
-            qkv = F.linear(x, *layer.qkv[0])  # (B, 3D)
+            qkv = layer.qkv[0](x)  # (B, 3D)
         else:
-            qkv = torch.cat([F.linear(x, *matrix) for matrix in layer.qkv], dim=1)  # (B, 3D)
+            qkv = torch.cat([project(x) for project in layer.qkv], dim=1)  # (B, 3D)
         heads = qkv.view(batch, 3, self.num_heads, 1, width // self.num_heads).transpose(0, 1)  # (3, B, H, 1, Dh)
         keys, values = cache.append(layer.name, heads[1:])  # (B, H, Tk, Dh) each
         attended = F.scaled_dot_product_attention(heads[0], keys, values, attn_mask=mask)  # (B, H, 1, Dh)
-        return F.linear(attended.reshape(batch, width), *layer.out)
+        return layer.out(attended.reshape(batch, width))
 
 
 class PreparedGPT(GPT):
     """A GPT whose steps go through `OneTokenBlocks`, on a cache with room."""
 
     one_token: OneTokenBlocks
+    row_head: Callable[[Tensor], Tensor]
 
     @torch.no_grad()
     def step(self, tokens: Tensor, state: KeyValueCache) -> tuple[Tensor, KeyValueCache]:
@@ -110,30 +105,26 @@ class PreparedGPT(GPT):
         self._check(tokens[:, None])
         cache = cache.extend(1, len(tokens))
         x = self._embed(tokens[:, None], cache.positions(tokens.device)).squeeze(1)  # (B, D)
-        return self.head(self.final_norm(self.one_token.read(x, cache))), cache
+        return self.row_head(self.final_norm(self.one_token.read(x, cache))), cache
 
 
 def _look_up(name: str, block: Any) -> _Layer:
     mixer, thinker = block.mixer, block.feed_forward
     around, after = block.mixer_wiring, block.feed_forward_wiring
-    projections = [_affine(linear) for linear in (mixer.query_proj, mixer.key_proj, mixer.value_proj)]
+    projections = [RowLinear.of(linear) for linear in (mixer.query_proj, mixer.key_proj, mixer.value_proj)]
     if isinstance(mixer, OneProjection):
-        projections = [_Affine(*mixer.joined)]
+        projections = [RowLinear(*mixer.joined)]
     return _Layer(
         name=name,
         is_pre_norm=isinstance(around, PreNorm),
         norm_attention=_norm(around.norm),
         qkv=tuple(projections),
-        out=_affine(mixer.out_proj),
+        out=RowLinear.of(mixer.out_proj),
         norm_feed_forward=_norm(after.norm),
-        widen=_affine(thinker.widen),
+        widen=RowLinear.of(thinker.widen),
         activation=thinker.activation,
-        narrow=_affine(thinker.narrow),
+        narrow=RowLinear.of(thinker.narrow),
     )
-
-
-def _affine(linear: nn.Linear) -> _Affine:
-    return _Affine(linear.weight, linear.bias)
 
 
 def _norm(norm: nn.LayerNorm) -> _Norm:

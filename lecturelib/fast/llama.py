@@ -1,6 +1,6 @@
 """Llama, reading one token at a time with everything looked up beforehand.
 
-Most of the time goes into bringing the weights from memory, by all threads at once (`RowProduct`). What is left is some
+Most of the time goes into bringing the weights from memory, by all threads at once (`RowLinear`). What is left is some
 25 calls for each layer, of a few microseconds each; the plain layers need three times as many.
 """
 
@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from lecturelib.fast.cache import RoomyCache
-from lecturelib.fast.modules import RowProduct, joined_projections
+from lecturelib.fast.modules import RowLinear, joined_projections, row_head
 from lecturelib.layers.block import Block, PreNorm
 from lecturelib.layers.cache import KeyValueCache
 from lecturelib.layers.grouped import GroupedQueryAttention
@@ -33,12 +33,12 @@ class _Norm(NamedTuple):
 class _Layer(NamedTuple):
     name: str
     norm_attention: _Norm
-    qkv: RowProduct  # of a copy, the three matrices one below the other
-    out: RowProduct
+    qkv: RowLinear  # of a copy, the three matrices one below the other
+    out: RowLinear
     norm_feed_forward: _Norm
-    gate: RowProduct
-    widen: RowProduct
-    narrow: RowProduct
+    gate: RowLinear
+    widen: RowLinear
+    narrow: RowLinear
 
 
 class OneTokenLlama:
@@ -71,9 +71,9 @@ class OneTokenLlama:
         norms = {part.eps for whole in parts for part in whole.modules() if type(part) is RMSNorm}
         if len(parts) < 2 or len(norms) != 1 or not all(type(p) in PLAIN_PARTS for w in parts for p in w.modules()):
             return None
-        output = model.token_embedding if model.output is None else model.output
-        is_plain = type(output) is nn.Embedding or (type(output) is nn.Linear and output.bias is None)
-        return cls(parts[:-1], parts[-1], RowProduct(output.weight) if is_plain else model.head)
+        return cls(
+            parts[:-1], parts[-1], row_head(model, model.token_embedding if model.output is None else model.output)
+        )
 
     def read(self, x: Tensor, cache: RoomyCache) -> Tensor:
         """Logits after one token of every row; its keys and values join the cache, which has been extended.
@@ -94,10 +94,10 @@ class OneTokenLlama:
                 heads = self._turn_plainly(heads, where)
             else:
                 heads.view(torch.complex64).mul_(turn)
-            layer.out.add_to(stream, self._attend(heads, layer.name, cache, mask))
+            stream.add_(layer.out(self._attend(heads, layer.name, cache, mask)))
             read = _normalised(buffer, stream, layer.norm_feed_forward)
             hidden = F.silu(layer.gate(read), inplace=True).mul_(layer.widen(read))
-            layer.narrow.add_to(stream, hidden)
+            stream.add_(layer.narrow(hidden))
         return self.head(_normalised(buffer, stream, self.final_norm))
 
     def _attend(self, heads: Tensor, name: str, cache: RoomyCache, mask: Tensor | None) -> Tensor:
@@ -164,10 +164,10 @@ def _look_up(name: str, block: Any) -> _Layer:
     return _Layer(
         name=name,
         norm_attention=_norm(block.mixer_wiring.norm),
-        qkv=RowProduct(joined_projections(mixer)[0]),
-        out=RowProduct(mixer.out_proj.weight),
+        qkv=RowLinear(joined_projections(mixer)[0]),
+        out=RowLinear.of(mixer.out_proj),
         norm_feed_forward=_norm(block.feed_forward_wiring.norm),
-        gate=RowProduct(thinker.gate.weight),
-        widen=RowProduct(thinker.widen.weight),
-        narrow=RowProduct(thinker.narrow.weight),
+        gate=RowLinear.of(thinker.gate),
+        widen=RowLinear.of(thinker.widen),
+        narrow=RowLinear.of(thinker.narrow),
     )

@@ -3,9 +3,12 @@
 Each is a subclass of its plain layer, so that a prepared model differs from the plain one in nothing else.
 """
 
+from collections.abc import Callable
+from typing import Any, Self
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from lecturelib.layers.attention import MultiHeadAttention
 from lecturelib.layers.block import FeedForward
@@ -27,38 +30,46 @@ def joined_projections(attention: MultiHeadAttention) -> tuple[Tensor, Tensor | 
     return weight, torch.cat([zeros if linear.bias is None else linear.bias.detach() for linear in projections])
 
 
-class RowProduct:
-    """Products with the transpose of one matrix, made for few rows.
+class RowLinear:
+    """A linear layer for few rows.
 
-    For a single row of x the time goes into bringing the matrix from memory, and in full precision torch leaves that to
-    one thread. The same product as a batch of as many as there are threads, each with a share of the matrix' rows,
-    keeps all of them at it: on two cores it takes half the time.
+    For a single row the time goes into bringing the matrix from memory, and in full precision torch leaves that to one
+    thread. The same product as a batch of as many as there are threads, each with a share of the matrix' rows, keeps
+    all of them at it: on two cores it takes half the time.
 
     Args:
-        weight: (Dout, Din); it is not copied, so that what is written into it counts
+        weight: (Dout, Din); neither it nor the bias is copied, so that what is written into them counts
+        bias: (Dout,)
 
     Shapes: x (B, Din) -> (B, Dout)
     """
 
-    def __init__(self, weight: Tensor) -> None:
-        self.whole = weight.detach().T  # (Din, Dout)
+    def __init__(self, weight: Tensor, bias: Tensor | None = None) -> None:
+        self.weight, self.bias = weight.detach(), None if bias is None else bias.detach()
         threads = torch.get_num_threads()
         can_share = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.float64)
-        shares = threads if can_share and len(weight) % threads == 0 else 1
-        self.shares = weight.detach().view(shares, -1, weight.shape[1]).transpose(1, 2)  # (P, Din, Dout / P)
+        self.count = threads if can_share and len(weight) % threads == 0 else 1
+        self.shares = self.weight.view(self.count, -1, weight.shape[1]).transpose(1, 2)  # (P, Din, Dout / P)
+        self.biases = None if self.bias is None else self.bias.view(self.count, 1, -1)  # (P, 1, Dout / P)
+
+    @classmethod
+    def of(cls, linear: nn.Linear) -> Self:
+        """A plain layer's."""
+        return cls(linear.weight, linear.bias)
 
     def __call__(self, x: Tensor) -> Tensor:
-        if len(x) != 1 or len(self.shares) == 1:
-            return torch.mm(x, self.whole)
-        return torch.bmm(x.expand(len(self.shares), 1, -1), self.shares).view(1, -1)
+        if len(x) != 1 or self.count == 1:
+            return F.linear(x, self.weight, self.bias)
+        x = x.expand(self.count, 1, -1)
+        out = torch.bmm(x, self.shares) if self.biases is None else torch.baddbmm(self.biases, x, self.shares)
+        return out.view(1, -1)
 
-    def add_to(self, stream: Tensor, x: Tensor) -> None:
-        """Add the product to a stream (B, Dout), in place."""
-        if len(x) != 1 or len(self.shares) == 1:
-            stream.addmm_(x, self.whole)
-        else:
-            parts = stream.view(len(self.shares), 1, -1)  # (P, 1, Dout / P)
-            parts.baddbmm_(x.expand(len(self.shares), 1, -1), self.shares)
+
+def row_head(model: Any, output: nn.Module) -> Callable[[Tensor], Tensor]:
+    """What makes a model's logits of one row: its `output`, be that an embedding or a linear layer, by all threads."""
+    if type(output) is nn.Linear:
+        return RowLinear.of(output)
+    return RowLinear(output.weight) if type(output) is nn.Embedding else model.head
 
 
 class OneProjection(MultiHeadAttention):

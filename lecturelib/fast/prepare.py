@@ -10,7 +10,14 @@ from torch.nn.modules import module as hooks_of_all
 
 from lecturelib.fast.decoding import OneTokenBlocks, PreparedGPT
 from lecturelib.fast.llama import OneTokenLlama, PreparedLlama
-from lecturelib.fast.modules import FUSE_UP_TO, InPlaceGELU, OneProjection, PreparedWindows, joined_projections
+from lecturelib.fast.modules import (
+    FUSE_UP_TO,
+    InPlaceGELU,
+    OneProjection,
+    PreparedWindows,
+    joined_projections,
+    row_head,
+)
 from lecturelib.layers.attention import Attention, MultiHeadAttention
 from lecturelib.layers.block import FeedForward
 from lecturelib.layers.switch import SwitchFFN
@@ -91,7 +98,7 @@ def _prepare(part: nn.Module, done: dict[nn.Module, nn.Module]) -> nn.Module:
         copy.__dict__["plans"] = {}
     elif type(part) is GPT and (one_token := OneTokenBlocks.prepare(copy.get_submodule("blocks"))):
         copy.__class__ = PreparedGPT
-        copy.__dict__["one_token"] = one_token
+        copy.__dict__ |= {"one_token": one_token, "row_head": row_head(copy, part.token_embedding)}
     elif type(part) is Llama and (one_llama := OneTokenLlama.prepare(copy)):
         copy.__class__ = PreparedLlama
         copy.__dict__["one_token"] = one_llama

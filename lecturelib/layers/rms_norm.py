@@ -3,8 +3,6 @@
 import torch
 from torch import Tensor, nn
 
-from lecturelib.layers.precision import precise
-
 
 class RMSNorm(nn.Module):
     """Divide each token's features by their root mean square, then scale each feature by a learned gain.
@@ -12,8 +10,7 @@ class RMSNorm(nn.Module):
     A layer norm also subtracts the mean and adds a learned bias; this does neither.
 
     Paper: Zhang & Sennrich 2019 [zhang2019root], Equation 4.
-    Differs: eps is added under the root, and the division is done in float32 (float64 if that comes in), as in LLaMA's
-    code.
+    Differs: eps is added under the root, and the division is done in float32 whatever comes in, as in LLaMA's code.
 
     Args:
         d_model: width of the features
@@ -29,7 +26,7 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """The features, divided by their root mean square."""
-        wide = precise(x)
+        wide = x.float()
         mean_square = wide.pow(2).mean(dim=-1, keepdim=True)  # (..., 1)
         return self.weight * (wide * torch.rsqrt(mean_square + self.eps)).to(x.dtype)
 

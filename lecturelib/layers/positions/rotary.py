@@ -14,7 +14,8 @@ class RotaryPositions(AttentionPositions):
 
     Paper: Su et al. 2021 [su2021roformer], Equation 34.
     Differs: nothing. Pairs are neighbouring features (0, 1), (2, 3), … as in the paper and in GGUF files; the hub's
-    checkpoints pair feature i with feature i + Dh / 2, the same up to the order of rows: `pair_neighbours`.
+    checkpoints pair feature i with feature i + Dh / 2, the same up to the order of rows: `pair_neighbours`. Angles are
+    computed in float32, whatever the precision of the model, as in LLaMA's code.
 
     Args:
         head_dim: width of one head, even
@@ -34,8 +35,7 @@ class RotaryPositions(AttentionPositions):
         """
         if heads.shape[-1] != self.head_dim:
             raise ValueError(f"RotaryPositions was built for heads of width {self.head_dim}, got {heads.shape[-1]}")
-        hands = frequencies(self.head_dim, self.base, device=heads.device, dtype=heads.dtype)
-        angles = positions[..., None] * hands  # (T, Dh / 2)
+        angles = positions[..., None] * frequencies(self.head_dim, self.base, device=heads.device)  # (T, Dh / 2)
         cos, sin = angles.cos().to(heads.dtype), angles.sin().to(heads.dtype)
         even, odd = heads[..., 0::2], heads[..., 1::2]  # (B, H, T, Dh / 2) each
         turned = torch.stack((even * cos - odd * sin, even * sin + odd * cos), dim=-1)  # (B, H, T, Dh / 2, 2)
