@@ -45,18 +45,23 @@ def random_features(x: Tensor, features: Tensor, less: Callable[[Tensor], Tensor
     return (products - (x.square().sum(dim=-1, keepdim=True) / 2 + less(products.detach()))).exp()
 
 
-def linear_attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+def linear_attention(q: Tensor, k: Tensor, v: Tensor, *, may_be_alone: bool = False) -> Tensor:
     """Normalised q (kᵀ v): keys meet values first, once for all queries.
+
+    Args:
+        may_be_alone: whether a query may have no key with a weight; it gets zeros
 
     Shapes: q, k (..., T, m), v (..., T, Dv) -> (..., T, Dv)
     """
-    return _normalised(q @ (k.transpose(-2, -1) @ _with_ones(v)))
+    return _normalised(q @ (k.transpose(-2, -1) @ _with_ones(v)), may_be_alone)
 
 
-def _normalised(mixed: Tensor) -> Tensor:
-    """Divide by the sum of the weights, the last column; without any weight zeros: (..., T, Dv + 1) -> (..., T, Dv)."""
+def _normalised(mixed: Tensor, may_be_alone: bool) -> Tensor:
+    """Divide by the sum of the weights, the last column: (..., T, Dv + 1) -> (..., T, Dv)."""
     total = mixed[..., -1:]
-    return mixed[..., :-1] / total.masked_fill(total == 0, 1.0)
+    if may_be_alone:
+        total = total.masked_fill(total == 0, 1.0)
+    return mixed[..., :-1] / total
 
 
 def _with_ones(v: Tensor) -> Tensor:
@@ -64,8 +69,11 @@ def _with_ones(v: Tensor) -> Tensor:
     return torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
 
 
-def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, *, block: int = 128) -> Tensor:
+def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, *, block: int = 128, may_be_alone: bool = False) -> Tensor:
     """Normalised q (kᵀ v) over the keys up to each query's own, block by block: a memory of the blocks before.
+
+    Args:
+        may_be_alone: as in `linear_attention`
 
     Shapes: q, k (..., T, m), v (..., T, Dv) -> (..., T, Dv)
     """
@@ -74,7 +82,7 @@ def causal_linear_attention(q: Tensor, k: Tensor, v: Tensor, *, block: int = 128
     memory = (k.transpose(-2, -1) @ v).cumsum(dim=-3)  # (..., blocks, m, Dv + 1)
     before = torch.cat((torch.zeros_like(memory[..., :1, :, :]), memory[..., :-1, :, :]), dim=-3)
     mixed = q @ before + (q @ k.transpose(-2, -1)).tril() @ v
-    return _normalised(mixed.flatten(-3, -2)[..., :length, :])
+    return _normalised(mixed.flatten(-3, -2)[..., :length, :], may_be_alone)
 
 
 class Performer(SelfMixer):
@@ -129,4 +137,5 @@ class Performer(SelfMixer):
             else:
                 q, k = q + self.eps, random_features(k, features, largest) + self.eps
             k = k if absent is None else k.masked_fill(absent, 0.0)
-            return (causal_linear_attention if is_causal else linear_attention)(q, k, precise(v)).to(v.dtype)
+            attend = causal_linear_attention if is_causal else linear_attention
+            return attend(q, k, precise(v), may_be_alone=absent is not None).to(v.dtype)
