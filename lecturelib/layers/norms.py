@@ -68,9 +68,9 @@ class PowerNorm(nn.Module):
         power = self.power
         if self.training and x.numel():
             found = x.detach().flatten(0, -2).square().mean(dim=0)  # (D,)
-            new = torch.where(self.steps > 0, 1 - self.alpha, 1.0)  # the first batch is all there is to remember
             power = torch.where(self.steps < self.warmup, found, self.power)
-            self.power.lerp_(found, new.to(found.dtype))
+            mixed = self.power.lerp(found, 1 - self.alpha)
+            self.power.copy_(torch.where(self.steps > 0, mixed, found))  # the first batch is all there is to remember
             self.steps += 1
         scaled: Tensor = _Divide.apply(x, (power + self.eps).sqrt(), self.nu, self.alpha)
         return scaled * self.weight + self.bias

@@ -131,3 +131,12 @@ def test_initialise_deep_norm_with_beta_one_is_plain_xavier():
     initialise_deep_norm(layer, beta=1.0)
     assert float(layer["widen"].weight.detach().std()) == pytest.approx((2 / 500) ** 0.5, rel=0.02)
     assert not layer["widen"].bias.any()
+
+
+def test_power_norm_remembers_in_the_precision_of_the_model() -> None:
+    norm = PowerNorm(D_MODEL, alpha=0.9).double()
+    first, second = torch.randn(2, BATCH, LENGTH, D_MODEL, dtype=torch.float64)
+    norm(first)
+    norm(second)
+    want = 0.9 * first.square().mean(dim=(0, 1)) + (1 - 0.9) * second.square().mean(dim=(0, 1))
+    assert_close(norm.power, want, rtol=1e-13, atol=0)
