@@ -33,9 +33,9 @@ def joined_projections(attention: MultiHeadAttention) -> tuple[Tensor, Tensor | 
 class RowLinear:
     """A linear layer for few rows.
 
-    For a single row the time goes into bringing the matrix from memory, and in full precision torch leaves that to one
-    thread. The same product as a batch of as many as there are threads, each with a share of the matrix' rows, keeps
-    all of them at it: on two cores it takes half the time.
+    For a single row the time goes into bringing the matrix from memory, and a library for products may leave that to
+    one thread, whatever the number of cores. In full precision (float32 and float64 on a CPU) the product is therefore
+    made as a batch, one share of the matrix' rows for each thread; `benchmarks/llama.py` shows what that brings.
 
     Args:
         weight: (Dout, Din); neither it nor the bias is copied, so that what is written into them counts
