@@ -6,11 +6,11 @@
 shows the explorer that a chapter's stored outputs hold.
 
     ```{chapters}
-    01_sequences: Counting letters, and the wall that counting meets
+    01_sequences sq-fig-whole: Counting letters, and the wall that counting meets
     ```
 
-makes a card for each chapter of the table of contents, under the captions of its parts: number, title, this line, a
-thumbnail out of the chapter's own figures, minutes of reading, exercises.
+makes a card for each chapter of the table of contents, under the captions of its parts: number, title, this line, the
+figure named here as a thumbnail, minutes of reading, exercises.
 
     ```{proof}
     ```
@@ -66,9 +66,8 @@ def title_of(cells: list[dict[str, Any]]) -> str:
 def minutes_of(cells: list[dict[str, Any]]) -> int:
     """How long a reader takes, rounded up to five minutes."""
     words = sum(len(source_of(cell).split()) for cell in cells if cell["cell_type"] == "markdown")
-    folded = {"hide-input", "remove-input", "remove-cell", "hide-cell"}
     code = [
-        cell for cell in cells if cell["cell_type"] == "code" and not folded & set(cell["metadata"].get("tags", []))
+        cell for cell in cells if cell["cell_type"] == "code" and not FOLDED & set(cell["metadata"].get("tags", []))
     ]
     lines = sum(len(source_of(cell).splitlines()) for cell in code)
     return 5 * math.ceil((words / WORDS_A_MINUTE + lines / LINES_A_MINUTE) / 5)
@@ -81,36 +80,37 @@ def exercises_of(path: Path) -> int:
     return sum(bool(POINTS.search(source_of(cell))) for cell in cells_of(path))
 
 
-def is_wide(svg: str) -> bool:
-    """Whether a drawing has the shape of a card's thumbnail rather than of a column or a ribbon."""
-    size = re.search(r'viewBox="[\d.-]+ [\d.-]+ ([\d.]+) ([\d.]+)"', svg)
-    return size is not None and 1.1 <= float(size.group(1)) / float(size.group(2)) <= 4
-
-
-def thumbnail(cells: list[dict[str, Any]]) -> str:
-    """A figure of the chapter, small and for the eye alone; a diagram brings the rules that it is drawn by."""
-    found = []
-    for page in shown_html(cells):
-        rules = "".join(re.findall(r"<style>(?=\.lecturelib-diagram).*?</style>", page, flags=re.DOTALL))
-        for svg in FIGURE.findall(page):
-            if "for-phone" not in svg[:300] and len(svg) <= LARGEST_THUMBNAIL:
-                found.append((svg, rules))
-    if not found:
-        return ""
-    svg, rules = next((one for one in found if is_wide(one[0])), found[0])
-    head, body = svg.split(">", 1)
-    head = re.sub(r'\s(role|aria-label|id|class)="[^"]*"', "", head) + ' aria-hidden="true">'
+def thumbnail(cells: list[dict[str, Any]], name: str) -> str:
+    """The figure of this name, small and for the eye alone; a diagram brings the rules that it is drawn by."""
+    named = [page for page in shown_html(cells) if f'data-name="{name}"' in page]
+    drawn = [svg for page in named for svg in FIGURE.findall(page) if "for-phone" not in svg[:300]]
+    if not drawn:
+        raise ValueError(f"no figure {name} is drawn as SVG")
+    if len(drawn[0]) > LARGEST_THUMBNAIL:
+        raise ValueError(f"figure {name} has {len(drawn[0]):,} characters, a thumbnail {LARGEST_THUMBNAIL:,} at most")
+    rules = "".join(re.findall(r"<style>(?=\.lecturelib-diagram).*?</style>", named[0], flags=re.DOTALL))
+    head, body = drawn[0].split(">", 1)
+    head = re.sub(r'\s(role|aria-label|id|class)="[^"]*"', "", head)
+    head += ' aria-hidden="true" preserveAspectRatio="xMidYMin slice">'  # fills the card; of a tall drawing, the top
     body = re.sub(r"<title>.*?</title>|<desc>.*?</desc>", "", body, flags=re.DOTALL)
     return f'<span class="lecturelib-diagram">{head}{body}</span>{rules}' if rules else head + body
 
 
-def card(book: Path, page: str, line: str) -> str:
+def read_card(line: str) -> tuple[str, str, str]:
+    """Chapter, figure and sentence of a line of the directive."""
+    match = re.fullmatch(r"(\S+) (\S+): (.+)", line.strip())
+    if match is None:
+        raise ValueError(f'a card is "chapter figure: sentence", got {line!r}')
+    return match.group(1), match.group(2), match.group(3)
+
+
+def card(book: Path, page: str, figure: str, line: str) -> str:
     """The card of one chapter."""
     cells = cells_of(book / f"{page}.ipynb")
     exercises = exercises_of(book.parent / "exercises" / f"{page}.ipynb")
     facts = f"{minutes_of(cells)} min" + (f" · {exercises} exercise{'s' * (exercises > 1)}" if exercises else "")
     return (
-        f'<a class="chapter-card" href="{page}.html"><span class="thumbnail">{thumbnail(cells)}</span>'
+        f'<a class="chapter-card" href="{page}.html"><span class="thumbnail">{thumbnail(cells, figure)}</span>'
         f'<span class="words"><strong><span class="number">{int(page[:2])}</span> {escape(title_of(cells))}</strong>'
         f"<span>{escape(line)}</span><small>{facts}</small></span></a>"
     )
@@ -158,16 +158,16 @@ class Chapters(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         book = Path(self.env.srcdir)
-        lines = dict(line.split(": ", 1) for line in self.content if line.strip())
+        cards = {page: (figure, line) for page, figure, line in map(read_card, filter(str.strip, self.content))}
         out = []
         for part in yaml.safe_load((book / "_toc.yml").read_text(encoding="utf-8"))["parts"]:
             pages = [chapter["file"] for chapter in part["chapters"] if re.match(r"\d\d_", chapter["file"])]
-            if missing := [page for page in pages if page not in lines]:
+            if missing := [page for page in pages if page not in cards]:
                 raise self.error(f"no line about {', '.join(missing)}")
             if pages:
-                cards = "".join(card(book, page, lines[page]) for page in pages)
+                shown = "".join(card(book, page, *cards[page]) for page in pages)
                 out.append(
-                    f'<p class="part-caption">{escape(part["caption"])}</p><div class="chapter-cards">{cards}</div>'
+                    f'<p class="part-caption">{escape(part["caption"])}</p><div class="chapter-cards">{shown}</div>'
                 )
         return [nodes.raw("", "".join(out), format="html")]
 

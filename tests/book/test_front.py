@@ -26,6 +26,10 @@ def text(source):
     return {"cell_type": "markdown", "source": [source], "metadata": {}}
 
 
+def figure(name: str, drawn: str) -> str:
+    return f'<figure class="course-figure" data-name="{name}">{drawn}</figure>'
+
+
 def exercise(title):
     return text(f"## {title}\n\n**3 points · about 10 minutes · difficulty ●○○○○ 1/5**\n\nWrite it.")
 
@@ -41,15 +45,15 @@ def test_proof_counts_asserting_cells_tests_and_exercises(front, tmp_path):
 
 def test_card_has_number_title_line_minutes_exercises_and_a_figure(front, tmp_path):
     svg = '<svg class="for-page" role="img" aria-label="Loss falls."><path d="M0 0"/></svg>'
-    cells = [text("# Windows & walls\n" + "word " * 900), code("plot()", "hide-input", html=svg)]
+    cells = [text("# Windows & walls\n" + "word " * 900), code("plot()", "hide-input", html=figure("sw-fig-x", svg))]
     notebook(tmp_path, "book/16_swin.ipynb", cells)
     notebook(tmp_path, "exercises/16_swin.ipynb", [exercise("Exercise 1: x"), text("## All at once")])
-    card = front.card(tmp_path / "book", "16_swin", "Attention in windows")
+    card = front.card(tmp_path / "book", "16_swin", "sw-fig-x", "Attention in windows")
     assert 'href="16_swin.html"' in card
     assert '<span class="number">16</span> Windows &amp; walls' in card
     assert "10 min · 1 exercises" not in card
     assert "10 min · 1 exercise" in card
-    assert '<svg aria-hidden="true"><path d="M0 0"/></svg>' in card
+    assert '<svg aria-hidden="true" preserveAspectRatio="xMidYMin slice"><path d="M0 0"/></svg>' in card
     assert "aria-label" not in card
 
 
@@ -60,16 +64,23 @@ def test_every_set_has_its_exercises_counted(front, root):
     assert all(counted[name] >= max(1, graded[name]) for name in counted), counted  # written answers have no check
 
 
-def test_thumbnail_is_wide_and_keeps_the_rules_of_a_diagram(front):
-    tall = '<svg viewBox="0 0 10 30"><path d="M1 1"/></svg>'
-    wide = '<svg viewBox="0 0 30 10"><path class="wire" d="M2 2"/></svg>'
+def test_thumbnail_is_the_named_figure_and_keeps_the_rules_of_a_diagram(front):
     rules = "<style>.lecturelib-diagram .wire{fill:none}</style>"
-    shown = front.thumbnail([code("draw()", html=tall), code("draw()", html=wide + rules)])
+    other = figure("xx-fig-other", '<svg viewBox="0 0 10 30"><path d="M1 1"/></svg>')
+    named = figure("xx-fig-named", '<svg viewBox="0 0 30 10"><path class="wire" d="M2 2"/></svg>' + rules)
+    shown = front.thumbnail([code("draw()", html=other), code("draw()", html=named)], "xx-fig-named")
     assert "M2 2" in shown
     assert "M1 1" not in shown
     assert shown.startswith('<span class="lecturelib-diagram">')
     assert shown.endswith(rules)
-    assert "M1 1" in front.thumbnail([code("draw()", html=tall)])
+
+
+def test_a_thumbnail_that_is_not_there_or_too_large_is_named(front):
+    large = figure("xx-fig-large", f'<svg viewBox="0 0 9 9"><path d="{"M1 1" * 10_001}"/></svg>')
+    with pytest.raises(ValueError, match="no figure xx-fig-missing"):
+        front.thumbnail([code("draw()", html=large)], "xx-fig-missing")
+    with pytest.raises(ValueError, match="xx-fig-large has 40,0"):
+        front.thumbnail([code("draw()", html=large)], "xx-fig-large")
 
 
 def test_folded_code_takes_no_reading_time(front):
