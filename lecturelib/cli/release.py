@@ -34,7 +34,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def run(arguments: argparse.Namespace) -> int:
     """Release, or check."""
-    from lecturelib.grading.release.notebooks import drift, release, sets_in, strays
+    from lecturelib.grading.release.notebooks import drift, release, renew, sets_in, strays
 
     if arguments.rubrics and not arguments.bundle:
         raise ValueError("--rubrics goes with --bundle FILE: exercises/ is made from the course's own rubrics")
@@ -54,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
             print("Run `lecturelib release` and commit what it writes.", file=sys.stderr)
         return 1 if found else 0
     for paths in sets:
-        text = release(paths)
+        text = renew(paths)
         paths.exercise.parent.mkdir(exist_ok=True)
         paths.exercise.write_text(text, encoding="utf-8")
         print(paths.exercise)

@@ -9,7 +9,7 @@ import pytest
 from lecturelib.cli import main
 from lecturelib.grading.check.packing import unpack
 from lecturelib.grading.notebook import parse_notebook
-from lecturelib.grading.release.notebooks import Paths, drift, release, strip_solutions
+from lecturelib.grading.release.notebooks import Paths, drift, release, renew, strip_solutions
 
 RUBRIC = """
 from lecturelib.grading import Rubric, assert_close
@@ -121,6 +121,28 @@ def test_release_writes_stubs_badges_and_checks(tmp_path: Path) -> None:
 def test_release_is_the_same_every_time(tmp_path: Path) -> None:
     paths = course(tmp_path)
     assert release(paths) == release(paths)
+
+
+def test_renewed_checks_stay_as_stored_where_another_machine_only_rounded(tmp_path: Path) -> None:
+    paths = course(tmp_path)
+
+    def with_test(call: str) -> None:
+        paths.rubric.write_text(RUBRIC.replace("double(3), 6", call))
+
+    with_test("double(3.0000001), 6.0000002")
+    paths.exercise.write_text(renew(paths))
+    stored = paths.exercise.read_text()
+    with_test("double(3.0), 6.0")
+    assert release(paths) != stored
+    assert renew(paths) == stored
+    with_test("double(5.0), 10.0")
+    assert renew(paths) == release(paths)
+
+
+def test_renewing_replaces_a_damaged_notebook(tmp_path: Path) -> None:
+    paths = course(tmp_path)
+    paths.exercise.write_text("half a note")
+    assert renew(paths) == release(paths)
 
 
 def test_released_notebook_scores_nothing_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
