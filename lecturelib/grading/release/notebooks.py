@@ -201,7 +201,8 @@ def _imports_cell() -> Any:
     allowed = ", ".join(f"`{name}`" for name in MAY_IMPORT)
     text = (
         f"Your answers may import {allowed} and Python's standard library. No other package is available when this "
-        "notebook is graded. `lecturelib` is here only for figures and checks: write what an exercise asks for yourself."
+        "notebook is graded. `lecturelib` is here only for figures and checks: write what an exercise asks for "
+        "yourself."
     )
     return nbformat.v4.new_markdown_cell(source=text, id="may-import")
 
