@@ -214,8 +214,9 @@ def _checks_cell(rubric: Rubric) -> Any:
 def _imports_cell() -> Any:
     allowed = ", ".join(f"`{name}`" for name in MAY_IMPORT)
     text = (
-        f"Your answers may import {allowed} and Python's own modules. No other package is there when this notebook is "
-        "graded, and `lecturelib` is there only for figures and checks: what an exercise asks for is yours to write."
+        f"Your answers may import {allowed} and Python's standard library. No other package is available when this "
+        "notebook is graded. `lecturelib` is here only for figures and checks: write what an exercise asks for "
+        "yourself."
     )
     return nbformat.v4.new_markdown_cell(source=text, id="may-import")
 
