@@ -53,7 +53,7 @@ def transition_matrix(tokens, vocab_size, k):
 
 
 # wrong smoothing: the text as a ring
-# hint: bites its own tail
+# hint: Your text wraps around
 def transition_matrix(tokens, vocab_size, k):
     x = torch.tensor(tokens)
     counts = torch.bincount(x * vocab_size + x.roll(-1), minlength=vocab_size**2).reshape(vocab_size, vocab_size) + k
@@ -235,7 +235,7 @@ def sample(probabilities, start, noise):
 
 
 # wrong sampling: draws its own noise
-# hint: first place above u
+# hint: first entry above u
 def sample(probabilities, start, noise):
     tokens = list(start)
     for _ in noise:

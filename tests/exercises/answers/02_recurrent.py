@@ -3,111 +3,111 @@ import torch.nn.functional as F
 from torch import nn
 
 
-# wrong step: W the wrong way round
+# wrong step: U the wrong way round
 # hint: multiplied by its transpose
-def rnn_step(x, h, U, W, b):
-    return torch.tanh(F.linear(x, U, b) + torch.matmul(h, W))
+def rnn_step(x, h, W, U, b):
+    return torch.tanh(F.linear(x, W, b) + torch.matmul(h, U))
 
 
 # wrong step: no tanh
 # hint: where is the tanh
-def rnn_step(x, h, U, W, b):
-    return F.linear(x, U, b) + F.linear(h, W)
+def rnn_step(x, h, W, U, b):
+    return F.linear(x, W, b) + F.linear(h, U)
 
 
 # wrong step: a layer without memory
 # hint: Your step has no memory
-def rnn_step(x, h, U, W, b):
-    return F.linear(x, U, b).tanh()
+def rnn_step(x, h, W, U, b):
+    return F.linear(x, W, b).tanh()
 
 
 # wrong step: no bias
 # hint: The bias is missing
-def rnn_step(x, h, U, W, b):
-    return (F.linear(x, U) + F.linear(h, W)).tanh()
+def rnn_step(x, h, W, U, b):
+    return (F.linear(x, W) + F.linear(h, U)).tanh()
 
 
 # wrong step: the logistic function
 # hint: squash with the logistic function
-def rnn_step(x, h, U, W, b):
-    return (F.linear(x, U, b) + F.linear(h, W)).sigmoid()
+def rnn_step(x, h, W, U, b):
+    return (F.linear(x, W, b) + F.linear(h, U)).sigmoid()
 
 
 # wrong step: tanh of the input alone
 # hint: Add up everything first
-def rnn_step(x, h, U, W, b):
-    return F.linear(x, U, b).tanh() + F.linear(h, W)
+def rnn_step(x, h, W, U, b):
+    return F.linear(x, W, b).tanh() + F.linear(h, U)
 
 
 # wrong step: ignores the state it is given
 # hint: You start from zeros
-def run_rnn(x, h, U, W, b):
-    states, h = [], torch.zeros(x.size(0), W.size(0))
+def run_rnn(x, h, W, U, b):
+    states, h = [], torch.zeros(x.size(0), U.size(0))
     for x_t in x.unbind(1):
-        h = rnn_step(x_t, h, U, W, b)
+        h = rnn_step(x_t, h, W, U, b)
         states.append(h)
     return torch.stack(states, 1)
 
 
 # wrong step: every step from the first state
 # hint: hand the *new* state on
-def run_rnn(x, h, U, W, b):
-    return torch.stack([rnn_step(x_t, h, U, W, b) for x_t in x.unbind(1)], 1)
+def run_rnn(x, h, W, U, b):
+    return torch.stack([rnn_step(x_t, h, W, U, b) for x_t in x.unbind(1)], 1)
 
 
 # wrong step: the last state
 # hint: You return the last state only
-def run_rnn(x, h, U, W, b):
+def run_rnn(x, h, W, U, b):
     for x_t in x.unbind(1):
-        h = rnn_step(x_t, h, U, W, b)
+        h = rnn_step(x_t, h, W, U, b)
     return h
 
 
 # wrong step: stacks along the first axis
 # hint: so that the batch stays first
-def run_rnn(x, h, U, W, b):
+def run_rnn(x, h, W, U, b):
     states = []
     for x_t in x.unbind(1):
-        h = rnn_step(x_t, h, U, W, b)
+        h = rnn_step(x_t, h, W, U, b)
         states.append(h)
     return torch.stack(states)
 
 
 # wrong step: one step late
 # hint: one step late
-def run_rnn(x, h, U, W, b):
+def run_rnn(x, h, W, U, b):
     states = []
     for x_t in x.unbind(1):
         states.append(h)
-        h = rnn_step(x_t, h, U, W, b)
+        h = rnn_step(x_t, h, W, U, b)
     return torch.stack(states, 1)
 
 
 # right step: one matrix for the input and the state side by side
-def rnn_step(x, h, U, W, b):
-    return torch.tanh(torch.cat([x, h], dim=-1) @ torch.cat([U, W], dim=-1).T + b)
+def rnn_step(x, h, W, U, b):
+    return torch.tanh(torch.cat([x, h], dim=-1) @ torch.cat([W, U], dim=-1).T + b)
 
 
 # right step: a run that projects all inputs at once
-def run_rnn(x, h, U, W, b):
-    projected = F.linear(x, U, b)
+def run_rnn(x, h, W, U, b):
+    projected = F.linear(x, W, b)
     states = []
     for t in range(x.size(1)):
-        h = torch.tanh(projected[:, t] + h @ W.T)
+        h = torch.tanh(projected[:, t] + h @ U.T)
         states.append(h)
     return torch.stack(states, dim=1)
 
 
 # right step: einsum in float64, filled into a list
-def rnn_step(x, h, U, W, b):
-    x, h, U, W, b = (value.double() for value in (x, h, U, W, b))
-    return (torch.einsum("bd,hd->bh", x, U) + torch.einsum("bg,hg->bh", h, W) + b).tanh()
+def rnn_step(x, h, W, U, b):
+    x, h, W, U, b = (value.double() for value in (x, h, W, U, b))
+    return (torch.einsum("bd,hd->bh", x, W) + torch.einsum("bg,hg->bh", h, U) + b).tanh()
 
 
-def run_rnn(x, h, U, W, b):
+def run_rnn(x, h, W, U, b):
     states = [h]
     for t in range(x.shape[1]):
-        states += [rnn_step(x[:, t], states[-1], U, W, b)]
+        states += [rnn_step(x[:, t], states[-1], W, U, b)]
     return torch.stack(states[1:], dim=1)
 
 
@@ -185,118 +185,118 @@ def clip_by_norm(gradients, max_norm):
 
 # wrong jacobian: slopes on the columns
 # hint: so they multiply its rows
-def step_jacobian(h, W):
-    return W @ torch.diag(1 - h.square())
+def step_jacobian(h, U):
+    return U @ torch.diag(1 - h.square())
 
 
 # wrong jacobian: no slopes
 # hint: The slope of tanh is missing
-def step_jacobian(h, W):
-    return W + 0.0
+def step_jacobian(h, U):
+    return U + 0.0
 
 
 # wrong jacobian: 1 − h
 # hint: is 1 − h², not 1 − h
-def step_jacobian(h, W):
-    return torch.diag(1 - h) @ W
+def step_jacobian(h, U):
+    return torch.diag(1 - h) @ U
 
 
 # wrong jacobian: tanh twice
 # hint: without another tanh
-def step_jacobian(h, W):
-    return torch.diag(1 - torch.tanh(h) ** 2) @ W
+def step_jacobian(h, U):
+    return torch.diag(1 - torch.tanh(h) ** 2) @ U
 
 
 # wrong jacobian: the transpose
 # hint: That is the transpose
-def step_jacobian(h, W):
-    return W.T @ torch.diag(1 - h * h)
+def step_jacobian(h, U):
+    return U.T @ torch.diag(1 - h * h)
 
 
 # wrong jacobian: multiplies the norms
 # hint: only an upper bound
-def gradient_reach(states, W):
+def gradient_reach(states, U):
     reach = [torch.tensor(1.0)]
     for h in reversed(states[1:]):
-        reach.append(reach[-1] * torch.linalg.svdvals(step_jacobian(h, W))[0])
+        reach.append(reach[-1] * torch.linalg.svdvals(step_jacobian(h, U))[0])
     return torch.stack(reach[::-1])
 
 
 # wrong jacobian: the product in the wrong order
 # hint: in the wrong order
-def gradient_reach(states, W):
-    product, reach = torch.eye(len(W)), [torch.tensor(1.0)]
+def gradient_reach(states, U):
+    product, reach = torch.eye(len(U)), [torch.tensor(1.0)]
     for h in reversed(states[1:]):
-        product = step_jacobian(h, W) @ product
+        product = step_jacobian(h, U) @ product
         reach.append(torch.linalg.svdvals(product)[0])
     return torch.stack(reach[::-1])
 
 
 # wrong jacobian: the Frobenius norm
 # hint: the Frobenius norm
-def gradient_reach(states, W):
-    product = torch.eye(len(W))
+def gradient_reach(states, U):
+    product = torch.eye(len(U))
     reach = [product.norm()]
     for h in reversed(states[1:]):
-        product = product @ step_jacobian(h, W)
+        product = product @ step_jacobian(h, U)
         reach.append(product.norm())
     return torch.stack(reach[::-1])
 
 
 # wrong jacobian: a step too many
 # hint: One step too many
-def gradient_reach(states, W):
-    product, reach = torch.eye(len(W)), []
+def gradient_reach(states, U):
+    product, reach = torch.eye(len(U)), []
     for h in reversed(states):
-        product = product @ step_jacobian(h, W)
+        product = product @ step_jacobian(h, U)
         reach.append(torch.linalg.svdvals(product)[0])
     return torch.stack(reach[::-1])
 
 
 # wrong jacobian: from the end
 # hint: so the 1 comes last
-def gradient_reach(states, W):
-    product, reach = torch.eye(len(W)), [torch.tensor(1.0)]
+def gradient_reach(states, U):
+    product, reach = torch.eye(len(U)), [torch.tensor(1.0)]
     for h in reversed(states[1:]):
-        product = product @ step_jacobian(h, W)
+        product = product @ step_jacobian(h, U)
         reach.append(torch.linalg.svdvals(product)[0])
     return torch.stack(reach)
 
 
 # wrong jacobian: eigenvalues
 # hint: That is the spectral radius
-def gradient_reach(states, W):
-    product, reach = torch.eye(len(W)), [torch.tensor(1.0)]
+def gradient_reach(states, U):
+    product, reach = torch.eye(len(U)), [torch.tensor(1.0)]
     for h in reversed(states[1:]):
-        product = product @ step_jacobian(h, W)
+        product = product @ step_jacobian(h, U)
         reach.append(torch.linalg.eigvals(product).abs().max())
     return torch.stack(reach[::-1])
 
 
 # right jacobian: by autograd, through the inverse of tanh
-def step_jacobian(h, W):
+def step_jacobian(h, U):
     before = torch.atanh(h)
     slopes = torch.autograd.functional.jacobian(torch.tanh, before)
-    return slopes @ W
+    return slopes @ U
 
 
 # right jacobian: transposes of row-vector products, spectral norm by eigenvalues
-def gradient_reach(states, W):
-    back = torch.eye(len(W), dtype=torch.float64)
+def gradient_reach(states, U):
+    back = torch.eye(len(U), dtype=torch.float64)
     reach = [1.0]
     for h in states.double()[1:].flip(0):
-        back = W.double().T @ torch.diag(1 - h**2) @ back
+        back = U.double().T @ torch.diag(1 - h**2) @ back
         reach.insert(0, torch.linalg.eigvalsh(back.T @ back)[-1].clamp(min=0).sqrt().item())
     return torch.tensor(reach)
 
 
 # right jacobian: every product afresh
-def gradient_reach(states, W):
+def gradient_reach(states, U):
     T = len(states)
-    factors = [torch.einsum("i,ij->ij", 1 - states[t] ** 2, W) for t in range(T)]
+    factors = [torch.einsum("i,ij->ij", 1 - states[t] ** 2, U) for t in range(T)]
     reach = []
     for t in range(T):
-        product = torch.eye(len(W))
+        product = torch.eye(len(U))
         for k in range(t + 1, T):
             product = factors[k] @ product
         reach.append(torch.linalg.norm(product, 2))
@@ -448,9 +448,9 @@ def run_both_ways(x, lengths, forward, backward):
     H = len(forward[2])
     network = nn.RNN(D, H, batch_first=True, bidirectional=True)
     with torch.no_grad():
-        for suffix, (U, W, b) in (("_l0", forward), ("_l0_reverse", backward)):
-            getattr(network, "weight_ih" + suffix).copy_(U)
-            getattr(network, "weight_hh" + suffix).copy_(W)
+        for suffix, (W, U, b) in (("_l0", forward), ("_l0_reverse", backward)):
+            getattr(network, "weight_ih" + suffix).copy_(W)
+            getattr(network, "weight_hh" + suffix).copy_(U)
             getattr(network, "bias_ih" + suffix).copy_(b)
             getattr(network, "bias_hh" + suffix).zero_()
         packed = nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True, enforce_sorted=False)
@@ -478,124 +478,124 @@ def run_both_ways(x, lengths, forward, backward):
 
 # wrong bptt: every step for itself
 # hint: Nothing comes back from later steps
-def bptt(x, h0, U, W, b, upstream):
-    states = run_rnn(x, h0, U, W, b)
+def bptt(x, h0, W, U, b, upstream):
+    states = run_rnn(x, h0, W, U, b)
     before = torch.cat([h0[:, None], states[:, :-1]], 1)
     delta = upstream * (1 - states**2)
     return torch.einsum("bth,btd->hd", delta, x), torch.einsum("bth,btg->hg", delta, before), delta.sum((0, 1))
 
 
-# wrong bptt: carries through W, not its transpose
-# hint: Going back, you use W itself
-def bptt(x, h0, U, W, b, upstream):
-    states = torch.cat([h0[:, None], run_rnn(x, h0, U, W, b)], 1)
-    dU, dW, db, back = 0, 0, 0, torch.zeros_like(h0)
+# wrong bptt: carries through U, not its transpose
+# hint: Going back, you use U.T
+def bptt(x, h0, W, U, b, upstream):
+    states = torch.cat([h0[:, None], run_rnn(x, h0, W, U, b)], 1)
+    dW, dU, db, back = 0, 0, 0, torch.zeros_like(h0)
     for t in range(x.size(1) - 1, -1, -1):
         delta = (1 - states[:, t + 1] ** 2) * (upstream[:, t] + back)
-        dU, dW, db = dU + delta.T @ x[:, t], dW + delta.T @ states[:, t], db + delta.sum(0)
-        back = delta @ W.T
-    return dU, dW, db
+        dW, dU, db = dW + delta.T @ x[:, t], dU + delta.T @ states[:, t], db + delta.sum(0)
+        back = delta @ U.T
+    return dW, dU, db
 
 
 # wrong bptt: no slope
 # hint: is missing on the way back
-def bptt(x, h0, U, W, b, upstream):
-    states = torch.cat([h0[:, None], run_rnn(x, h0, U, W, b)], 1)
-    dU, dW, db, back = 0, 0, 0, torch.zeros_like(h0)
+def bptt(x, h0, W, U, b, upstream):
+    states = torch.cat([h0[:, None], run_rnn(x, h0, W, U, b)], 1)
+    dW, dU, db, back = 0, 0, 0, torch.zeros_like(h0)
     for t in range(x.size(1) - 1, -1, -1):
         delta = upstream[:, t] + back
-        dU, dW, db = dU + delta.T @ x[:, t], dW + delta.T @ states[:, t], db + delta.sum(0)
-        back = delta @ W
-    return dU, dW, db
+        dW, dU, db = dW + delta.T @ x[:, t], dU + delta.T @ states[:, t], db + delta.sum(0)
+        back = delta @ U
+    return dW, dU, db
 
 
 # wrong bptt: the state after the step
 # hint: pair δ_t with the state *before* the step
-def bptt(x, h0, U, W, b, upstream):
-    states = torch.cat([h0[:, None], run_rnn(x, h0, U, W, b)], 1)
-    dU, dW, db, back = 0, 0, 0, torch.zeros_like(h0)
+def bptt(x, h0, W, U, b, upstream):
+    states = torch.cat([h0[:, None], run_rnn(x, h0, W, U, b)], 1)
+    dW, dU, db, back = 0, 0, 0, torch.zeros_like(h0)
     for t in range(x.size(1) - 1, -1, -1):
         delta = (1 - states[:, t + 1] ** 2) * (upstream[:, t] + back)
-        dU, dW, db = dU + delta.T @ x[:, t], dW + delta.T @ states[:, t + 1], db + delta.sum(0)
-        back = delta @ W
-    return dU, dW, db
+        dW, dU, db = dW + delta.T @ x[:, t], dU + delta.T @ states[:, t + 1], db + delta.sum(0)
+        back = delta @ U
+    return dW, dU, db
 
 
 # wrong bptt: stops before the first step
 # hint: The first step is left out
-def bptt(x, h0, U, W, b, upstream):
-    states = torch.cat([h0[:, None], run_rnn(x, h0, U, W, b)], 1)
-    dU, dW, db, back = torch.zeros_like(U), torch.zeros_like(W), torch.zeros_like(b), torch.zeros_like(h0)
+def bptt(x, h0, W, U, b, upstream):
+    states = torch.cat([h0[:, None], run_rnn(x, h0, W, U, b)], 1)
+    dW, dU, db, back = torch.zeros_like(W), torch.zeros_like(U), torch.zeros_like(b), torch.zeros_like(h0)
     for t in range(x.size(1) - 1, 0, -1):
         delta = (1 - states[:, t + 1] ** 2) * (upstream[:, t] + back)
-        dU, dW, db = dU + delta.T @ x[:, t], dW + delta.T @ states[:, t], db + delta.sum(0)
-        back = delta @ W
-    return dU, dW, db
+        dW, dU, db = dW + delta.T @ x[:, t], dU + delta.T @ states[:, t], db + delta.sum(0)
+        back = delta @ U
+    return dW, dU, db
 
 
 # wrong bptt: only the last upstream gradient
-# hint: Every state may feel the loss directly
-def bptt(x, h0, U, W, b, upstream):
-    states = torch.cat([h0[:, None], run_rnn(x, h0, U, W, b)], 1)
-    dU, dW, db, back = 0, 0, 0, upstream[:, -1]
+# hint: The loss may depend on every state directly
+def bptt(x, h0, W, U, b, upstream):
+    states = torch.cat([h0[:, None], run_rnn(x, h0, W, U, b)], 1)
+    dW, dU, db, back = 0, 0, 0, upstream[:, -1]
     for t in range(x.size(1) - 1, -1, -1):
         delta = (1 - states[:, t + 1] ** 2) * back
-        dU, dW, db = dU + delta.T @ x[:, t], dW + delta.T @ states[:, t], db + delta.sum(0)
-        back = delta @ W
-    return dU, dW, db
+        dW, dU, db = dW + delta.T @ x[:, t], dU + delta.T @ states[:, t], db + delta.sum(0)
+        back = delta @ U
+    return dW, dU, db
 
 
 # wrong bptt: averages over the batch
 # hint: You average over the batch
-def bptt(x, h0, U, W, b, upstream):
-    weights = [w.clone().requires_grad_() for w in (U, W, b)]
+def bptt(x, h0, W, U, b, upstream):
+    weights = [w.clone().requires_grad_() for w in (W, U, b)]
     loss = (run_rnn(x, h0, *weights) * upstream).sum((1, 2)).mean()
     return torch.autograd.grad(loss, weights)
 
 
 # wrong bptt: averages over time
 # hint: You average over time
-def bptt(x, h0, U, W, b, upstream):
-    weights = [w.clone().requires_grad_() for w in (U, W, b)]
+def bptt(x, h0, W, U, b, upstream):
+    weights = [w.clone().requires_grad_() for w in (W, U, b)]
     loss = (run_rnn(x, h0, *weights) * upstream).sum((0, 2)).mean()
     return torch.autograd.grad(loss, weights)
 
 
 # wrong bptt: starts from zeros
 # hint: Your run starts from zeros
-def bptt(x, h0, U, W, b, upstream):
-    weights = [w.clone().requires_grad_() for w in (U, W, b)]
+def bptt(x, h0, W, U, b, upstream):
+    weights = [w.clone().requires_grad_() for w in (W, U, b)]
     return torch.autograd.grad(run_rnn(x, 0 * h0, *weights), weights, upstream)
 
 
 # wrong bptt: the order of the results
 # hint: in that order
-def bptt(x, h0, U, W, b, upstream):
-    weights = [w.clone().requires_grad_() for w in (W, U, b)]
+def bptt(x, h0, W, U, b, upstream):
+    weights = [w.clone().requires_grad_() for w in (U, W, b)]
     return torch.autograd.grad(run_rnn(x, h0, weights[1], weights[0], weights[2]), weights, upstream)
 
 
 # wrong bptt: zeros before the first step
 # hint: you put zeros there
-def bptt(x, h0, U, W, b, upstream):
-    h = run_rnn(x, h0, U, W, b)
+def bptt(x, h0, W, U, b, upstream):
+    h = run_rnn(x, h0, W, U, b)
     before = torch.nn.functional.pad(h[:, :-1], (0, 0, 1, 0))
     delta, deltas = torch.zeros_like(h0), []
     for t in reversed(range(x.shape[1])):
-        delta = (1 - h[:, t] ** 2) * (upstream[:, t] + delta @ W)
+        delta = (1 - h[:, t] ** 2) * (upstream[:, t] + delta @ U)
         deltas.insert(0, delta)
     d = torch.stack(deltas, dim=1)
     return torch.einsum("bth,btd->hd", d, x), torch.einsum("bth,btk->hk", d, before), d.sum(dim=(0, 1))
 
 
 # right bptt: all δ first, then the sums over time at once
-def bptt(x, h0, U, W, b, upstream):
-    states = run_rnn(x, h0, U, W, b)
+def bptt(x, h0, W, U, b, upstream):
+    states = run_rnn(x, h0, W, U, b)
     before = torch.cat([h0[:, None], states[:, :-1]], dim=1)
     deltas, back = [], torch.zeros_like(h0)
     for t in reversed(range(x.size(1))):
         deltas.insert(0, (upstream[:, t] + back) * (1 - states[:, t].square()))
-        back = deltas[0] @ W
+        back = deltas[0] @ U
     delta = torch.stack(deltas, dim=1)
     return (
         torch.einsum("bth,btd->hd", delta, x),
@@ -605,34 +605,34 @@ def bptt(x, h0, U, W, b, upstream):
 
 
 # right bptt: forward-mode sensitivities, the other way round
-def bptt(x, h0, U, W, b, upstream):
+def bptt(x, h0, W, U, b, upstream):
     B, T, D = x.shape
     H = len(b)
-    h, by_U, by_W, by_b = h0, torch.zeros(B, H, H, D), torch.zeros(B, H, H, H), torch.zeros(B, H, H)
-    dU, dW, db = torch.zeros_like(U), torch.zeros_like(W), torch.zeros_like(b)
+    h, by_W, by_U, by_b = h0, torch.zeros(B, H, H, D), torch.zeros(B, H, H, H), torch.zeros(B, H, H)
+    dW, dU, db = torch.zeros_like(W), torch.zeros_like(U), torch.zeros_like(b)
     eye = torch.eye(H)
     for t in range(T):
-        new = rnn_step(x[:, t], h, U, W, b)
+        new = rnn_step(x[:, t], h, W, U, b)
         slope = 1 - new**2
-        by_U = torch.einsum(
+        by_W = torch.einsum(
             "bi,bijd->bijd",
             slope,
-            torch.einsum("ik,bkjd->bijd", W, by_U) + eye[None, :, :, None] * x[:, t, None, None, :],
+            torch.einsum("ik,bkjd->bijd", U, by_W) + eye[None, :, :, None] * x[:, t, None, None, :],
         )
-        by_W = torch.einsum(
-            "bi,bijd->bijd", slope, torch.einsum("ik,bkjd->bijd", W, by_W) + eye[None, :, :, None] * h[:, None, None, :]
+        by_U = torch.einsum(
+            "bi,bijd->bijd", slope, torch.einsum("ik,bkjd->bijd", U, by_U) + eye[None, :, :, None] * h[:, None, None, :]
         )
-        by_b = torch.einsum("bi,bij->bij", slope, torch.einsum("ik,bkj->bij", W, by_b) + eye)
+        by_b = torch.einsum("bi,bij->bij", slope, torch.einsum("ik,bkj->bij", U, by_b) + eye)
         h = new
-        dU += torch.einsum("bi,bijd->jd", upstream[:, t], by_U)
         dW += torch.einsum("bi,bijd->jd", upstream[:, t], by_W)
+        dU += torch.einsum("bi,bijd->jd", upstream[:, t], by_U)
         db += torch.einsum("bi,bij->j", upstream[:, t], by_b)
-    return dU, dW, db
+    return dW, dU, db
 
 
 # right bptt: asks autograd
-def bptt(x, h0, U, W, b, upstream):
-    weights = [w.double().clone().requires_grad_() for w in (U, W, b)]
+def bptt(x, h0, W, U, b, upstream):
+    weights = [w.double().clone().requires_grad_() for w in (W, U, b)]
     states = []
     h = h0.double()
     for t in range(x.shape[1]):
@@ -651,5 +651,5 @@ def clip_by_norm(gradients, max_norm):
 
 # wrong step: no return
 # hint: is a `return` missing?
-def rnn_step(x, h, U, W, b):
-    h += torch.tanh(F.linear(x, U, b) + F.linear(h, W)) - h
+def rnn_step(x, h, W, U, b):
+    h += torch.tanh(F.linear(x, W, b) + F.linear(h, U)) - h

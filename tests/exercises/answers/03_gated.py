@@ -4,7 +4,7 @@ import torch
 
 
 # wrong lstm: the order of the slide
-# hint: the order of lecture S's slide
+# hint: the order of some other libraries
 def lstm_step(x, h, c, W, U, b):
     i, f, o, g = torch.chunk(x @ W.T + h @ U.T + b, 4, dim=1)
     c = f.sigmoid() * c + i.sigmoid() * g.tanh()
@@ -407,7 +407,7 @@ def explain(inputs, h, c, W, U, b, upstream):
 
 
 # wrong flow: names exchanged
-# hint: have changed places
+# hint: are swapped
 def explain(inputs, h, c, W, U, b, upstream):
     full = gradient_flow(inputs, h, c, W, U, b, upstream)
     cut = gradient_flow(inputs, h, c, W, U, b, upstream, cut=True)

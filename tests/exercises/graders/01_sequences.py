@@ -85,7 +85,7 @@ def once_each(tokens, vocab_size, k):
 
 
 @rubric.mistake(
-    "transition_matrix", "Your text bites its own tail: the last token is followed by nothing, not by the first one."
+    "transition_matrix", "Your text wraps around: the last token is followed by nothing, not by the first one."
 )
 def wraps_around(tokens, vocab_size, k):
     counts = pair_counts([*tokens, tokens[0]], vocab_size) + k
@@ -320,7 +320,7 @@ def as_list(answer):
     return answer.tolist() if isinstance(answer, torch.Tensor) else answer
 
 
-@rubric.test("sampling", points=1, visible=True, hint="Row P[a, b], running sum, first place above u, move on.")
+@rubric.test("sampling", points=1, visible=True, hint="Row P[a, b], running sum, first entry above u, move on.")
 def follows_the_noise(submission, rng):
     table, start = draw_table(rng, 4), draw_start(rng, 4)
     noise = ((torch.randint(16, (30,), generator=rng) + 0.5) / 16).tolist()  # between the running sums, never on one

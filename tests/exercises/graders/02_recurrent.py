@@ -28,7 +28,7 @@ rubric.exercise("bptt", title="Backpropagation through time, by hand", minutes=4
 
 
 def draw_weights(rng, input_dim, hidden_dim):
-    """U, W, b of a size that leaves tanh neither linear nor flat."""
+    """W, U, b of a size that leaves tanh neither linear nor flat."""
     scale = 1 / math.sqrt(hidden_dim)
     return (
         draw(rng, hidden_dim, input_dim) * 0.6,
@@ -41,8 +41,8 @@ def draw_weights(rng, input_dim, hidden_dim):
 
 
 @rubric.reference
-def rnn_step(x, h, U, W, b):
-    return torch.tanh(x @ U.mT + h @ W.mT + b)
+def rnn_step(x, h, W, U, b):
+    return torch.tanh(x @ W.mT + h @ U.mT + b)
 
 
 def unroll(x, h, step):
@@ -54,79 +54,79 @@ def unroll(x, h, step):
 
 
 @rubric.reference
-def run_rnn(x, h, U, W, b):
-    return unroll(x, h, lambda x, h: rnn_step(x, h, U, W, b))
+def run_rnn(x, h, W, U, b):
+    return unroll(x, h, lambda x, h: rnn_step(x, h, W, U, b))
 
 
-@rubric.mistake("rnn_step", "W is used the wrong way round. Row vectors are multiplied by its transpose: h @ W.T.")
-def transposed_recurrence(x, h, U, W, b):
-    return torch.tanh(x @ U.mT + h @ W + b)
+@rubric.mistake("rnn_step", "U is used the wrong way round. Row vectors are multiplied by its transpose: h @ U.T.")
+def transposed_recurrence(x, h, W, U, b):
+    return torch.tanh(x @ W.mT + h @ U + b)
 
 
 @rubric.mistake("rnn_step", "This step is linear: where is the tanh?")
-def linear_step(x, h, U, W, b):
-    return x @ U.mT + h @ W.mT + b
+def linear_step(x, h, W, U, b):
+    return x @ W.mT + h @ U.mT + b
 
 
-@rubric.mistake("rnn_step", "Your step has no memory: the last state h must come in, through W.")
-def forgetful_step(x, h, U, W, b):
-    return torch.tanh(x @ U.mT + b)
+@rubric.mistake("rnn_step", "Your step has no memory: the last state h must come in, through U.")
+def forgetful_step(x, h, W, U, b):
+    return torch.tanh(x @ W.mT + b)
 
 
 @rubric.mistake("rnn_step", "The bias is missing.")
-def unbiased_step(x, h, U, W, b):
-    return torch.tanh(x @ U.mT + h @ W.mT)
+def unbiased_step(x, h, W, U, b):
+    return torch.tanh(x @ W.mT + h @ U.mT)
 
 
 @rubric.mistake("rnn_step", "You squash with the logistic function. It is tanh here, between −1 and 1.")
-def logistic_step(x, h, U, W, b):
-    return torch.sigmoid(x @ U.mT + h @ W.mT + b)
+def logistic_step(x, h, W, U, b):
+    return torch.sigmoid(x @ W.mT + h @ U.mT + b)
 
 
 @rubric.mistake("rnn_step", "You take the tanh of the input's share alone. Add up everything first, then take it once.")
-def squashes_too_early(x, h, U, W, b):
-    return torch.tanh(x @ U.mT + b) + h @ W.mT
+def squashes_too_early(x, h, W, U, b):
+    return torch.tanh(x @ W.mT + b) + h @ U.mT
 
 
 @rubric.mistake("run_rnn", "You start from zeros. The first step must start from the h that is passed in.")
-def starts_from_zeros(x, h, U, W, b):
-    return run_rnn(x, torch.zeros_like(h), U, W, b)
+def starts_from_zeros(x, h, W, U, b):
+    return run_rnn(x, torch.zeros_like(h), W, U, b)
 
 
 @rubric.mistake("run_rnn", "Each of your steps starts from the first state: hand the *new* state on to the next step.")
-def never_moves_on(x, h, U, W, b):
-    return torch.stack([rnn_step(x[:, t], h, U, W, b) for t in range(x.shape[1])], dim=1)  # (B, T, H)
+def never_moves_on(x, h, W, U, b):
+    return torch.stack([rnn_step(x[:, t], h, W, U, b) for t in range(x.shape[1])], dim=1)  # (B, T, H)
 
 
 @rubric.mistake("run_rnn", "You return the last state only. Every state is wanted, (B, T, H).")
-def last_state_only(x, h, U, W, b):
-    return run_rnn(x, h, U, W, b)[:, -1]
+def last_state_only(x, h, W, U, b):
+    return run_rnn(x, h, W, U, b)[:, -1]
 
 
 @rubric.mistake("run_rnn", "Time is the first axis of your result. Stack along dim=1, so that the batch stays first.")
-def time_first(x, h, U, W, b):
-    return run_rnn(x, h, U, W, b).transpose(0, 1)
+def time_first(x, h, W, U, b):
+    return run_rnn(x, h, W, U, b).transpose(0, 1)
 
 
 @rubric.mistake("run_rnn", "Your states are one step late: state t must already have read x[:, t].")
-def states_before_reading(x, h, U, W, b):
-    return torch.cat([h[:, None], run_rnn(x, h, U, W, b)[:, :-1]], dim=1)  # (B, T, H)
+def states_before_reading(x, h, W, U, b):
+    return torch.cat([h[:, None], run_rnn(x, h, W, U, b)[:, :-1]], dim=1)  # (B, T, H)
 
 
 @rubric.test("step", points=1, visible=True, hint="Two products, a bias, one tanh around all of it.")
 def one_step_is_the_equation(submission, rng):
-    U, W, b = draw_weights(rng, 3, 5)
+    W, U, b = draw_weights(rng, 3, 5)
     x, h = draw(rng, 4, 3), draw(rng, 4, 5).tanh()
-    assert_close(submission.rnn_step(x, h, U, W, b), rnn_step(x, h, U, W, b), what="the new state")
+    assert_close(submission.rnn_step(x, h, W, U, b), rnn_step(x, h, W, U, b), what="the new state")
 
 
 @rubric.test(
     "step", points=1, visible=True, hint="A loop over t that hands each state to the next step.", needs=("rnn_step",)
 )
 def a_run_is_a_chain_of_steps(submission, rng):
-    U, W, b = draw_weights(rng, 3, 5)
+    W, U, b = draw_weights(rng, 3, 5)
     x, h = draw(rng, 2, 6, 3), draw(rng, 2, 5).tanh()
-    assert_close(submission.run_rnn(x, h, U, W, b), run_rnn(x, h, U, W, b), what="the states")
+    assert_close(submission.run_rnn(x, h, W, U, b), run_rnn(x, h, W, U, b), what="the states")
 
 
 @rubric.test(
@@ -138,10 +138,10 @@ def a_run_is_a_chain_of_steps(submission, rng):
     needs=("rnn_step",),
 )
 def a_run_passes_gradients_to_all_weights(submission, rng):
-    U, W, b = draw_weights(rng, 4, 3)
+    W, U, b = draw_weights(rng, 4, 3)
     x, h, upstream = draw(rng, 2, 7, 4), draw(rng, 2, 3).tanh(), draw(rng, 2, 7, 3)
-    got = submission.run_rnn.gradients(x, h, U, W, b, upstream=upstream)
-    want = rubric.solution.run_rnn.gradients(x, h, U, W, b, upstream=upstream)
+    got = submission.run_rnn.gradients(x, h, W, U, b, upstream=upstream)
+    want = rubric.solution.run_rnn.gradients(x, h, W, U, b, upstream=upstream)
     assert_close(got, want, rtol=1e-3, atol=1e-4)
 
 
@@ -237,18 +237,18 @@ def zero_and_huge_gradients_are_no_trouble(submission, rng):
 
 
 @rubric.reference
-def step_jacobian(h, W):
-    return (1 - h**2)[:, None] * W
+def step_jacobian(h, U):
+    return (1 - h**2)[:, None] * U
 
 
-def chain(states, W, jacobian=None, grow=None):
+def chain(states, U, jacobian=None, grow=None):
     """For each t the product of the Jacobians of the steps after it, the last step leftmost."""
     jacobian = jacobian or step_jacobian
     grow = grow or (lambda product, factor: product @ factor)
-    product = torch.eye(W.shape[0])
+    product = torch.eye(U.shape[0])
     products = [product]
     for h in states.flip(0)[:-1]:  # the last state first
-        product = grow(product, jacobian(h, W))
+        product = grow(product, jacobian(h, U))
         products.append(product)
     return products[::-1]
 
@@ -258,88 +258,90 @@ def largest_singular_values(matrices):
 
 
 @rubric.reference
-def gradient_reach(states, W):
-    return largest_singular_values(chain(states, W))
+def gradient_reach(states, U):
+    return largest_singular_values(chain(states, U))
 
 
 @rubric.mistake(
     "step_jacobian",
-    "The slopes 1 − h² multiply the columns of W in yours. tanh comes after W, so they multiply its rows.",
+    "The slopes 1 − h² multiply the columns of U in yours. tanh comes after U, so they multiply its rows.",
 )
-def slopes_on_columns(h, W):
-    return W * (1 - h**2)
+def slopes_on_columns(h, U):
+    return U * (1 - h**2)
 
 
-@rubric.mistake("step_jacobian", "The slope of tanh is missing: scale row i of W by 1 − h_i².")
-def without_slopes(h, W):
-    return W.clone()
+@rubric.mistake("step_jacobian", "The slope of tanh is missing: scale row i of U by 1 − h_i².")
+def without_slopes(h, U):
+    return U.clone()
 
 
 @rubric.mistake("step_jacobian", "The slope of tanh, in terms of its value h, is 1 − h², not 1 − h.")
-def slope_without_square(h, W):
-    return (1 - h)[:, None] * W
+def slope_without_square(h, U):
+    return (1 - h)[:, None] * U
 
 
 @rubric.mistake(
     "step_jacobian", "You take tanh of h once more. h is a state already: its slope is 1 − h², without another tanh."
 )
-def squashes_again(h, W):
-    return (1 - h.tanh() ** 2)[:, None] * W
+def squashes_again(h, U):
+    return (1 - h.tanh() ** 2)[:, None] * U
 
 
-@rubric.mistake("step_jacobian", "That is the transpose: row i is what new entry i feels, column j the old entry j.")
-def transposed_jacobian(h, W):
-    return step_jacobian(h, W).mT
+@rubric.mistake(
+    "step_jacobian", "That is the transpose: row i is entry i of the new state, column j entry j of the old one."
+)
+def transposed_jacobian(h, U):
+    return step_jacobian(h, U).mT
 
 
 @rubric.mistake(
     "gradient_reach",
     "You multiply norms. That is only an upper bound: multiply the matrices, then take the norm of the product.",
 )
-def product_of_norms(states, W):
-    norms = largest_singular_values([step_jacobian(h, W) for h in states])
+def product_of_norms(states, U):
+    norms = largest_singular_values([step_jacobian(h, U) for h in states])
     after = [norms[t + 1 :].prod() for t in range(len(states))]
     return torch.stack(after)
 
 
 @rubric.mistake("gradient_reach", "Your Jacobians are in the wrong order: the *last* step stands leftmost.")
-def first_step_leftmost(states, W):
-    return largest_singular_values(chain(states, W, grow=lambda product, factor: factor @ product))
+def first_step_leftmost(states, U):
+    return largest_singular_values(chain(states, U, grow=lambda product, factor: factor @ product))
 
 
 @rubric.mistake("gradient_reach", "That is the Frobenius norm. The reach is the largest singular value, ord=2.")
-def frobenius(states, W):
-    return torch.stack([m.norm() for m in chain(states, W)])
+def frobenius(states, U):
+    return torch.stack([m.norm() for m in chain(states, U)])
 
 
 @rubric.mistake(
     "gradient_reach", "One step too many: from h_t to h_T lead the steps t+1 … T, so the last value is 1, not ‖J_T‖."
 )
-def one_step_too_many(states, W):
-    return largest_singular_values([p @ step_jacobian(h, W) for p, h in zip(chain(states, W), states, strict=True)])
+def one_step_too_many(states, U):
+    return largest_singular_values([p @ step_jacobian(h, U) for p, h in zip(chain(states, U), states, strict=True)])
 
 
 @rubric.mistake("gradient_reach", "Yours starts at the end: value t belongs to state t, so the 1 comes last.")
-def counted_from_the_end(states, W):
-    return gradient_reach(states, W).flip(0)
+def counted_from_the_end(states, U):
+    return gradient_reach(states, U).flip(0)
 
 
 @rubric.mistake(
     "gradient_reach", "That is the spectral radius, the largest |eigenvalue|. A norm is the largest singular value."
 )
-def eigenvalues(states, W):
-    return torch.stack([torch.linalg.eigvals(m).abs().max() for m in chain(states, W)])
+def eigenvalues(states, U):
+    return torch.stack([torch.linalg.eigvals(m).abs().max() for m in chain(states, U)])
 
 
 def draw_run(rng, length, hidden_dim):
-    U, W, b = draw_weights(rng, 3, hidden_dim)
-    return run_rnn(draw(rng, 1, length, 3), torch.zeros(1, hidden_dim), U, W, b)[0], W  # (T, H), (H, H)
+    W, U, b = draw_weights(rng, 3, hidden_dim)
+    return run_rnn(draw(rng, 1, length, 3), torch.zeros(1, hidden_dim), W, U, b)[0], U  # (T, H), (H, H)
 
 
 @rubric.test("jacobian", points=1, visible=True, hint="Entry (i, j) is ∂h'_i / ∂h_j: the chain rule through tanh.")
 def one_jacobian_is_the_chain_rule(submission, rng):
-    states, W = draw_run(rng, 3, 5)
-    assert_close(submission.step_jacobian(states[-1], W), step_jacobian(states[-1], W), what="the Jacobian")
+    states, U = draw_run(rng, 3, 5)
+    assert_close(submission.step_jacobian(states[-1], U), step_jacobian(states[-1], U), what="the Jacobian")
 
 
 @rubric.test(
@@ -350,8 +352,8 @@ def one_jacobian_is_the_chain_rule(submission, rng):
     needs=("step_jacobian",),
 )
 def reach_is_the_norm_of_the_product(submission, rng):
-    states, W = draw_run(rng, 6, 4)
-    assert_close(submission.gradient_reach(states, W), gradient_reach(states, W), what="the reach", rtol=1e-3)
+    states, U = draw_run(rng, 6, 4)
+    assert_close(submission.gradient_reach(states, U), gradient_reach(states, U), what="the reach", rtol=1e-3)
 
 
 @rubric.test(
@@ -364,8 +366,8 @@ def reach_is_the_norm_of_the_product(submission, rng):
 )
 def reach_of_long_and_of_single_runs(submission, rng):
     for length in (1, 40):
-        states, W = draw_run(rng, length, 6)
-        assert_close(submission.gradient_reach(states, W), gradient_reach(states, W), what="the reach", rtol=1e-3)
+        states, U = draw_run(rng, length, 6)
+        assert_close(submission.gradient_reach(states, U), gradient_reach(states, U), what="the reach", rtol=1e-3)
 
 
 # 4. Both directions, with padding
@@ -397,8 +399,8 @@ def both_ways(x, lengths, forward, backward, turn=reverse_padded, turn_back=reve
 def run_both_ways(x, lengths, forward, backward):
     runner = Recurrent(RNN, x.shape[-1], len(forward[2]), bidirectional=True)
     with torch.no_grad():
-        for cell, (U, W, b) in zip(runner.cells, (forward, backward), strict=True):
-            for parameter, value in zip(cell.parameters(), (U, W, b, torch.zeros_like(b)), strict=True):
+        for cell, (W, U, b) in zip(runner.cells, (forward, backward), strict=True):
+            for parameter, value in zip(cell.parameters(), (W, U, b, torch.zeros_like(b)), strict=True):
                 parameter.copy_(value)
         outputs, state = runner(x, lengths)
     return outputs, torch.cat([state[0][0], state[1][0]], dim=-1)
@@ -537,9 +539,9 @@ def padding_changes_nothing(submission, rng):
 
 
 @rubric.reference
-def bptt(x, h0, U, W, b, upstream):
+def bptt(x, h0, W, U, b, upstream):
     with torch.enable_grad():
-        weights = [weight.detach().clone().requires_grad_() for weight in (U, W, b)]
+        weights = [weight.detach().clone().requires_grad_() for weight in (W, U, b)]
         states = run_rnn(x, h0, *weights)
         return torch.autograd.grad(states, weights, grad_outputs=upstream)
 
@@ -547,37 +549,37 @@ def bptt(x, h0, U, W, b, upstream):
 def by_hand(
     x,
     h0,
-    U,
     W,
+    U,
     b,
     upstream,
     slope=lambda h: 1 - h**2,
-    carry=lambda delta, W: delta @ W,
+    carry=lambda delta, U: delta @ U,
     previous=lambda before, after: before,
     first=0,
 ):
     """The right sum over time in pieces, so that a mistake can change one."""
-    states = run_rnn(x, h0, U, W, b)
+    states = run_rnn(x, h0, W, U, b)
     before = torch.cat([h0[:, None], states[:, :-1]], dim=1)  # (B, T, H)
-    dU, dW, db = torch.zeros_like(U), torch.zeros_like(W), torch.zeros_like(b)
+    dW, dU, db = torch.zeros_like(W), torch.zeros_like(U), torch.zeros_like(b)
     from_later = torch.zeros_like(h0)
     for t in reversed(range(first, x.shape[1])):
         delta = (upstream[:, t] + from_later) * slope(states[:, t])  # (B, H)
-        dU += delta.mT @ x[:, t]
-        dW += delta.mT @ previous(before, states)[:, t]
+        dW += delta.mT @ x[:, t]
+        dU += delta.mT @ previous(before, states)[:, t]
         db += delta.sum(0)
-        from_later = carry(delta, W)
-    return dU, dW, db
+        from_later = carry(delta, U)
+    return dW, dU, db
 
 
-@rubric.mistake("bptt", "Nothing comes back from later steps: add W.T applied to δ of the step after.")
+@rubric.mistake("bptt", "Nothing comes back from later steps: add what δ of the step after sends back, delta @ U.")
 def without_carry(*arguments):
-    return by_hand(*arguments, carry=lambda delta, W: torch.zeros_like(delta))
+    return by_hand(*arguments, carry=lambda delta, U: torch.zeros_like(delta))
 
 
-@rubric.mistake("bptt", "Going back, you use W itself. Backwards runs its transpose: for row vectors, delta @ W.")
+@rubric.mistake("bptt", "Going back, you use U.T, as on the way forwards. The way back takes its transpose: delta @ U.")
 def carries_the_wrong_way(*arguments):
-    return by_hand(*arguments, carry=lambda delta, W: delta @ W.mT)
+    return by_hand(*arguments, carry=lambda delta, U: delta @ U.mT)
 
 
 @rubric.mistake("bptt", "The slope of tanh, 1 − h², is missing on the way back.")
@@ -585,7 +587,7 @@ def without_slope(*arguments):
     return by_hand(*arguments, slope=torch.ones_like)
 
 
-@rubric.mistake("bptt", "For the gradient by W, pair δ_t with the state *before* the step, h_{t−1}, not with h_t.")
+@rubric.mistake("bptt", "To get the gradient for U, pair δ_t with the state *before* the step, h_{t−1}, not with h_t.")
 def pairs_with_the_new_state(*arguments):
     return by_hand(*arguments, previous=lambda before, after: after)
 
@@ -595,17 +597,17 @@ def leaves_out_the_first_step(*arguments):
     return by_hand(*arguments, first=1)
 
 
-@rubric.mistake("bptt", "For the gradient by W, the state before the first step is h0; you put zeros there.")
+@rubric.mistake("bptt", "To get the gradient for U: the state before the first step is h0; you put zeros there.")
 def zeros_before_the_first_step(*arguments):
-    dU, _, db = by_hand(*arguments)
-    return dU, by_hand(*arguments, first=1)[1], db
+    dW, _, db = by_hand(*arguments)
+    return dW, by_hand(*arguments, first=1)[1], db
 
 
-@rubric.mistake("bptt", "Only the last step's upstream gradient is used. Every state may feel the loss directly.")
-def upstream_at_the_end_only(x, h0, U, W, b, upstream):
+@rubric.mistake("bptt", "Only the last step's upstream gradient is used. The loss may depend on every state directly.")
+def upstream_at_the_end_only(x, h0, W, U, b, upstream):
     last = torch.zeros_like(upstream)
     last[:, -1] = upstream[:, -1]
-    return by_hand(x, h0, U, W, b, last)
+    return by_hand(x, h0, W, U, b, last)
 
 
 @rubric.mistake("bptt", "You average over the batch. The upstream gradient is already that of the whole loss: sum.")
@@ -623,18 +625,18 @@ def ignores_the_start(x, h0, *rest):
     return by_hand(x, torch.zeros_like(h0), *rest)
 
 
-@rubric.mistake("bptt", "The order: return the gradients by U, W and b, in that order.")
+@rubric.mistake("bptt", "Return the gradients for W, U and b, in that order.")
 def wrong_order(*arguments):
-    dU, dW, db = by_hand(*arguments)
-    return dW, dU, db
+    dW, dU, db = by_hand(*arguments)
+    return dU, dW, db
 
 
 def assert_gradients(submission, rng, batch, length, input_dim, hidden_dim):
-    U, W, b = draw_weights(rng, input_dim, hidden_dim)
+    W, U, b = draw_weights(rng, input_dim, hidden_dim)
     x, h0 = draw(rng, batch, length, input_dim), draw(rng, batch, hidden_dim).tanh()
     upstream = draw(rng, batch, length, hidden_dim)
-    got, want = submission.bptt(x, h0, U, W, b, upstream), bptt(x, h0, U, W, b, upstream)
-    names = ("the gradient by U", "the gradient by W", "the gradient by b")
+    got, want = submission.bptt(x, h0, W, U, b, upstream), bptt(x, h0, W, U, b, upstream)
+    names = ("the gradient for W", "the gradient for U", "the gradient for b")
     assert_close(got, want, what=names, rtol=1e-3, atol=1e-4)
 
 
@@ -642,7 +644,7 @@ def assert_gradients(submission, rng, batch, length, input_dim, hidden_dim):
     "bptt",
     points=2,
     visible=True,
-    hint="The gradients by U, W and b, added up over the two steps: few enough terms to write down.",
+    hint="The gradients for W, U and b, added up over the two steps: few enough terms to write down.",
     needs=("rnn_step", "run_rnn"),
 )
 def two_steps_are_right(submission, rng):

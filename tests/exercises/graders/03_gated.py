@@ -45,13 +45,13 @@ def finish(a, c):
 
 @rubric.mistake(
     "lstm_step",
-    "You read the blocks as i, f, o, g, the order of lecture S's slide. Here they stand as i, f, g, o, as in PyTorch.",
+    "You read the blocks as i, f, o, g, the order of some other libraries. Here it is i, f, g, o, as in PyTorch.",
 )
 def order_of_the_slide(x, h, c, W, U, b):
     return finish(blocks(x, h, W, U, b, names="ifog"), c)
 
 
-@rubric.mistake("lstm_step", "Your f and i have changed places: f multiplies the old memory, i the candidate.")
+@rubric.mistake("lstm_step", "Your f and i are swapped: f multiplies the old memory, i the candidate.")
 def forget_and_input_swapped(x, h, c, W, U, b):
     return finish(blocks(x, h, W, U, b, names="figo"), c)
 
@@ -387,7 +387,8 @@ def explain(inputs, h, c, W, U, b, upstream):
 
 
 @rubric.mistake(
-    "gradient_flow", "These are the gradients by the hidden states h. The question is about the memories c."
+    "gradient_flow",
+    "These are the gradients with respect to the hidden states h. The question is about the memories c.",
 )
 def flow_of_the_hidden_states(inputs, h, c, W, U, b, upstream, cut=False):
     return norms(run_flow(inputs, h, c, W, U, b, upstream, cut=cut, of="h"))
@@ -471,7 +472,7 @@ def asks_for_nearly_all(inputs, h, c, W, U, b, upstream):
     return "highway" if highway[0] > 0.9 * full[0] else "detour"
 
 
-@rubric.mistake("explain", "'highway' and 'detour' have changed places.")
+@rubric.mistake("explain", "'highway' and 'detour' are swapped.")
 def exchanged_names(inputs, h, c, W, U, b, upstream):
     answer = explain(inputs, h, c, W, U, b, upstream)
     return {"highway": "detour", "detour": "highway"}.get(answer, answer)
