@@ -67,7 +67,7 @@ def high_frequency_adversary(
 
     Args:
         images: (B, channels, height, width)
-        loss: pictures -> a number to raise; only its gradient by the pictures is taken, parameters get none
+        loss: pictures -> a number to raise; only its gradient with respect to the pictures is taken, parameters get none
         radius: waves up to here are left alone, see `split_frequencies`
         strength: most that a pixel changes, before the filter
         steps: of gradient ascent by sign

@@ -217,7 +217,7 @@ def _compare_gradients(got: Any, want: Gradients, what: str, near: _Near) -> Non
                 form=True,
             )
         expected = torch.zeros_like(one) if other is None else other
-        _compare(plain(one), plain(expected), f"the gradient by {name}", near)
+        _compare(plain(one), plain(expected), f"the gradient with respect to {name}", near)
 
 
 def _compare_numbers(got: Any, want: float, what: str, near: _Near) -> None:

@@ -222,7 +222,7 @@ class References:
         return {"value": list(found)}
 
     def _across(self, question: dict[str, Any]) -> dict[str, Any]:
-        """What a gradient by the linked output is by the output that it was computed from."""
+        """What a gradient with respect to the linked output is for the output that it was computed from."""
         _, outputs = _chosen(self._graphs, question, "graph")
         link, gradient = _link(outputs), question.get("gradient")
         if link is None or not isinstance(gradient, Tensor) or gradient.shape != outputs[link[0]].shape:

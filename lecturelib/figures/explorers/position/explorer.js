@@ -17,7 +17,7 @@ const edges = [-1, 1].map(function (side) { return { side: side, line: kit.svg("
 const spot = kit.svg("circle", { class: "spot", r: 4.5 });
 map.svg.append(...edges.map(function (edge) { return edge.line; }), spot);
 
-// One row of the map as a curve: what place t makes of every other place.
+// One row of the map as a curve: what position t makes of every other.
 const WIDTH = 300, HEIGHT = 120, LEFT = 44, BOTTOM = 30;
 const curve = kit.svg("polyline", { class: "curve" });
 const zero = kit.svg("line", { class: "zero", x1: LEFT, x2: WIDTH - 4 });
@@ -128,7 +128,7 @@ function draw() {
       clock.face.setAttribute("aria-label", "clock " + (c + 1) + " turns by " + kit.number(k * clock.speed, 3) + " radians");
       [0, 1].forEach(function (side) { gap = Math.max(gap, Math.abs(guess[side] - vectors[name].at(t + k, 2 * c + side))); });
     });
-    rows.push(["place t turned by k, against place t + k", gap < 1e-5 ? "equal" : "differs by " + kit.number(gap, 5)]);
+    rows.push(["position t turned by k, against t + k", gap < 1e-5 ? "equal" : "differs by " + kit.number(gap, 5)]);
     panelName.textContent = "Hands at t (dashed) and t + k (solid); below each clock, the steps of one full turn";
   } else {
     panelName.textContent = "No clocks: nothing turns in this encoding.";
