@@ -67,7 +67,7 @@ def high_frequency_adversary(
 
     Args:
         images: (B, channels, height, width)
-        loss: pictures -> a number to raise; only its gradient with respect to the pictures is taken, parameters get none
+        loss: images -> a number to raise; its gradient is taken with respect to the images alone, not to parameters
         radius: waves up to here are left alone, see `split_frequencies`
         strength: most that a pixel changes, before the filter
         steps: of gradient ascent by sign

@@ -81,7 +81,7 @@ class _Asked(torch.autograd.Function):
 
 
 class _Across(torch.autograd.Function):
-    """An output that was computed from another: its gradient with respect to that one is there to be asked for, and counts once."""
+    """An output computed from another: its gradient with respect to that one can be asked for, and counts once."""
 
     @staticmethod
     def forward(ctx: Any, grader: Grader, graph: int, late: Tensor, inside: Tensor, early: Tensor) -> Tensor:
