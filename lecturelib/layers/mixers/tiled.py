@@ -22,7 +22,7 @@ def tiled_attention(
 ) -> Tensor:
     """`dot_product_attention`, with memory that grows with Tq + Tk instead of Tq · Tk, backward too.
 
-    Three running numbers for each query are enough to take a softmax piece by piece: the largest score so far, the sum
+    Three running results for each query are enough to take a softmax piece by piece: the largest score so far, the sum
     of exponentials, and the sum of values weighted by them. When a tile brings a larger score, the sums so far are
     scaled down. The backward pass makes each tile's scores again from what was kept: one number for each query.
 

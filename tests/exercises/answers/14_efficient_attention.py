@@ -254,7 +254,7 @@ def chunk_mask(buckets, chunk):
 
 
 # wrong hashing: the smallest number
-# hint: The place of the *largest* number counts
+# hint: The position of the *largest* number counts
 def lsh_buckets(x, rotation):
     turned = x @ rotation
     return torch.cat((turned, -turned), dim=1).argmin(dim=1)

@@ -239,7 +239,7 @@ def cutmix(images, targets, boxes, partner):
 
 
 # wrong mixing: counts what sticks out
-# hint: as if all of it were in the picture
+# hint: as if all of it were in the image
 def cutmix(images, targets, boxes, partner):
     height, width = images.shape[2:]
     mixed, labels = images.clone(), targets.clone()
@@ -522,7 +522,7 @@ def interpolate_positions(table, old, new, num_prefix=1):
 
 
 # wrong positions: features and places mixed up
-# hint: mixes features with places
+# hint: mixes features with positions
 def interpolate_positions(table, old, new, num_prefix=1):
     grid = table[num_prefix:].reshape(1, -1, *old)
     grid = F.interpolate(grid, size=tuple(new), mode="bicubic", align_corners=False)
@@ -538,7 +538,7 @@ def interpolate_positions(table, old, new, num_prefix=1):
 
 
 # wrong positions: mixed up there and back
-# hint: mixes features with places both times
+# hint: mixes features with positions both times
 def interpolate_positions(table, old, new, num_prefix=1):
     grid = table[num_prefix:].view(1, -1, *old)
     grid = torch.nn.functional.interpolate(grid, size=new, mode="bicubic", align_corners=False)

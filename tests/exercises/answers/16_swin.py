@@ -100,7 +100,7 @@ def merge_patches(x, weight):
 
 
 # wrong merging: joins halves of the picture
-# hint: one half a picture away
+# hint: one half an image away
 def merge_patches(x, weight):
     top, bottom = x.chunk(2, dim=1)
     four = [half for pair in zip(*(p.chunk(2, dim=2) for p in (top, bottom))) for half in pair]

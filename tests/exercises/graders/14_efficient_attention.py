@@ -7,7 +7,7 @@ from lecturelib.grading import Rubric, assert_close, draw
 rubric = Rubric("14_efficient_attention", title="Efficient attention")
 rubric.exercise(
     "linear",
-    title="Bracket it otherwise",
+    title="Move the brackets",
     minutes=25,
     difficulty=3,
     defines=("linear_attention", "causal_linear_attention"),
@@ -204,7 +204,7 @@ def one_matrix(q, k, v, e, f):
     return linformer(q, k, v, e, e)
 
 
-@rubric.test("low_rank", points=1, visible=True, hint="Eᵀ k are the keys and Fᵀ v the values; then attention as ever.")
+@rubric.test("low_rank", points=1, visible=True, hint="Eᵀ k are the keys and Fᵀ v the values; then attention as usual.")
 def attends_to_mixtures(submission, rng):
     q, k, v, e, f = draw(rng, 6, 3), draw(rng, 6, 3), draw(rng, 6, 5), draw(rng, 6, 2), draw(rng, 6, 2)
     assert_close(submission.linformer(q, k, v, e, f), linformer(q, k, v, e, f), what="the mixture")
@@ -321,8 +321,8 @@ def absolute(x, rotation):
 
 @rubric.mistake(
     "lsh_buckets",
-    "Each vector is in the bucket of its opposite. The place of the *largest* number counts, with x R first and −x R "
-    "second.",
+    "Each vector is in the bucket of its opposite. The position of the *largest* number counts, with x R first and "
+    "−x R second.",
 )
 def negative_first(x, rotation):
     turned = x @ rotation

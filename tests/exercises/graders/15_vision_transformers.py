@@ -9,7 +9,7 @@ from lecturelib.layers.residual import depth_rates as even_rates
 
 rubric = Rubric("15_vision_transformers", title="Vision transformers")
 rubric.exercise(
-    "patches", title="From a picture to patches, and back", minutes=10, difficulty=1, defines=("patchify", "unpatchify")
+    "patches", title="From an image to patches, and back", minutes=10, difficulty=1, defines=("patchify", "unpatchify")
 )
 rubric.exercise(
     "class_token",
@@ -18,7 +18,7 @@ rubric.exercise(
     difficulty=2,
     defines=("with_class_token", "classify", "class_map"),
 )
-rubric.exercise("mixing", title="Labels of mixed pictures", minutes=25, difficulty=3, defines=("mixup", "cutmix"))
+rubric.exercise("mixing", title="Labels of mixed images", minutes=25, difficulty=3, defines=("mixup", "cutmix"))
 rubric.exercise(
     "depth",
     title="Stochastic depth",
@@ -46,7 +46,7 @@ def cut(images, patch_size):
 @rubric.reference
 def patchify(images, patch_size):
     if images.shape[2] % patch_size or images.shape[3] % patch_size:
-        raise ValueError("whole patches must cover the picture")
+        raise ValueError("whole patches must cover the image")
     return cut(images, patch_size).permute(0, 2, 4, 1, 3, 5).flatten(3).flatten(1, 2)  # (B, N, C · P · P)
 
 
@@ -101,7 +101,7 @@ def columns_first_back(patches, patch_size, height, width):
     return cells.permute(0, 3, 2, 4, 1, 5).flatten(4).flatten(2, 3)
 
 
-@rubric.test("patches", points=1, visible=True, hint="One row for each patch, row by row over the picture.")
+@rubric.test("patches", points=1, visible=True, hint="One row for each patch, row by row over the image.")
 def picture_is_cut(submission, rng):
     images = draw(rng, 5, 3, 8, 6)
     assert_close(submission.patchify(images, 2), patchify(images, 2), what="the patches")
@@ -110,16 +110,16 @@ def picture_is_cut(submission, rng):
 @rubric.test("patches", points=1, visible=True, hint="Undo the steps of patchify in the opposite order.")
 def patches_are_put_together(submission, rng):
     images = draw(rng, 5, 3, 8, 6)
-    assert_close(submission.unpatchify(patchify(images, 2), 2, 8, 6), images, what="the picture")
+    assert_close(submission.unpatchify(patchify(images, 2), 2, 8, 6), images, what="the image")
 
 
 @rubric.test(
-    "patches", points=1, visible=False, topic="other sizes", hint="A tall picture of one channel, and larger patches."
+    "patches", points=1, visible=False, topic="other sizes", hint="A tall image of one channel, and larger patches."
 )
 def tall_picture_is_cut_and_put_together(submission, rng):
     images = draw(rng, 5, 1, 12, 6)
     assert_close(submission.patchify(images, 3), patchify(images, 3), what="the patches")
-    assert_close(submission.unpatchify(patchify(images, 3), 3, 12, 6), images, what="the picture")
+    assert_close(submission.unpatchify(patchify(images, 3), 3, 12, 6), images, what="the image")
 
 
 @rubric.test(
@@ -287,22 +287,22 @@ def cutmix(images, targets, boxes, partner):
     return torch.where(pasted[:, None], images[partner], images), blend(targets, keep, partner)
 
 
-@rubric.mistake("mixup", "The labels are not mixed: the picture is part partner, so part of its label is too.")
+@rubric.mistake("mixup", "The labels are not mixed: the image is part partner, so part of its label is too.")
 def labels_left_alone(images, targets, keep, partner):
     return blend(images, keep, partner), targets
 
 
-@rubric.mistake("mixup", "Picture and label disagree: the label's shares are the wrong way round.")
+@rubric.mistake("mixup", "Image and label disagree: the label's shares are the wrong way round.")
 def shares_swapped(images, targets, keep, partner):
     return blend(images, keep, partner), blend(targets, 1 - keep, partner)
 
 
-@rubric.mistake("mixup", "`keep` is the share of the picture itself; you give it to the partner.")
+@rubric.mistake("mixup", "`keep` is the share of the image itself; you give it to the partner.")
 def keep_is_the_partner_s(images, targets, keep, partner):
     return blend(images, 1 - keep, partner), blend(targets, 1 - keep, partner)
 
 
-@rubric.mistake("mixup", "Everybody gets the first λ. Each picture of the batch has its own.")
+@rubric.mistake("mixup", "Everybody gets the first λ. Each image of the batch has its own.")
 def one_share_for_all(images, targets, keep, partner):
     return mixup(images, targets, keep[:1].expand_as(keep), partner)
 
@@ -316,7 +316,7 @@ def area_swapped(images, targets, boxes, partner):
 
 @rubric.mistake(
     "cutmix",
-    "You count the box as if all of it were in the picture. Where it sticks out nothing is pasted: clip it first.",
+    "You count the box as if all of it were in the image. Where it sticks out nothing is pasted: clip it first.",
 )
 def unclipped_area(images, targets, boxes, partner):
     mixed, _ = cutmix(images, targets, boxes, partner)
@@ -326,7 +326,7 @@ def unclipped_area(images, targets, boxes, partner):
 
 
 @rubric.mistake(
-    "cutmix", "You paste everything *but* the box. Inside the box is the partner, outside the picture itself."
+    "cutmix", "You paste everything *but* the box. Inside the box is the partner, outside the image itself."
 )
 def box_kept(images, targets, boxes, partner):
     pasted = inside(boxes, *images.shape[2:])
@@ -365,7 +365,7 @@ def negative_sides(images, targets, boxes, partner):
 
 @rubric.mistake(
     "cutmix",
-    "You paste into the pictures you are still cutting from, so a box brings along what was pasted before. Paste "
+    "You paste into the images you are still cutting from, so a box brings along what was pasted before. Paste "
     "into a copy.",
 )
 def pastes_what_was_pasted(images, targets, boxes, partner):
@@ -376,7 +376,7 @@ def pastes_what_was_pasted(images, targets, boxes, partner):
 
 
 def assert_mixed(got, want):
-    assert_close(got, want, what=("the pictures", "the labels"))
+    assert_close(got, want, what=("the images", "the labels"))
 
 
 @rubric.test("mixing", points=1, visible=True, hint="The same blend for both: keep · mine + (1 − keep) · partner's.")
@@ -397,7 +397,7 @@ def boxes_are_pasted(submission, rng):
     assert_mixed(submission.cutmix(*given), cutmix(*given))
 
 
-@rubric.test("mixing", points=1, visible=True, hint="A box may stick out of the picture: only what is inside counts.")
+@rubric.test("mixing", points=1, visible=True, hint="A box may stick out of the image: only what is inside counts.")
 def boxes_are_clipped(submission, rng):
     boxes = torch.tensor([[-2, 3, 4, 9], [3, 8, -1, 2], [-3, 9, -3, 9]])
     given = draw(rng, 3, 2, 5, 7), draw_targets(rng, 3, 4), boxes, torch.tensor([2, 0, 1])
@@ -409,7 +409,7 @@ def boxes_are_clipped(submission, rng):
     points=1,
     visible=False,
     topic="borders",
-    hint="A box that is empty or lies outside pastes nothing; a picture may be its own partner.",
+    hint="A box that is empty or lies outside pastes nothing; an image may be its own partner.",
 )
 def edge_cases_of_boxes(submission, rng):
     boxes = torch.tensor([[2, 2, 1, 4], [0, 1, 0, 1], [1, 3, 6, 11], [0, 2, 8, 9], [5, 7, -9, -2], [6, 9, 1, 3]])
@@ -467,7 +467,7 @@ def never_arrives(last, num_layers):
     return [last * layer / num_layers for layer in range(num_layers)]
 
 
-@rubric.mistake("depth_rates", "Your rates fall. The first layers see the picture; it is the late ones that may go.")
+@rubric.mistake("depth_rates", "Your rates fall. The first layers see the image; it is the late ones that may go.")
 def falling(last, num_layers):
     return even_rates(last, num_layers)[::-1]
 
@@ -617,7 +617,7 @@ def prefix_last(table, old, new, num_prefix=1):
 
 @rubric.mistake(
     "interpolate_positions",
-    "A plain reshape to (D, rows, columns) mixes features with places. Make the grid first, then move D in front.",
+    "A plain reshape to (D, rows, columns) mixes features with positions. Make the grid first, then move D in front.",
 )
 def features_scrambled(table, old, new, num_prefix=1):
     cells = table[num_prefix:].reshape(1, table.shape[1], *old)
@@ -633,7 +633,7 @@ def features_scrambled_back(table, old, new, num_prefix=1):
 
 @rubric.mistake(
     "interpolate_positions",
-    "A plain reshape, there and back, mixes features with places both times. D must move in front before you "
+    "A plain reshape, there and back, mixes features with positions both times. D must move in front before you "
     "interpolate, and to the end after it.",
 )
 def features_scrambled_both_ways(table, old, new, num_prefix=1):

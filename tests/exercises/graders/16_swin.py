@@ -54,7 +54,7 @@ def patches_by_column(x, size):
 
 @rubric.mistake(
     "partition",
-    "This dilates: a window takes every so many-th patch. Neighbours belong together: the *inner* axis has M places.",
+    "This dilates: a window takes every so many-th patch. Neighbours belong together: the *inner* axis has length M.",
 )
 def dilated(x, size):
     batch, rows, columns, d_model = x.shape
@@ -64,7 +64,7 @@ def dilated(x, size):
 
 @rubric.mistake(
     "partition",
-    "Your batch comes after the windows. All windows of the first picture come before those of the second: B stays in "
+    "Your batch comes after the windows. All windows of the first image come before those of the second: B stays in "
     "front.",
 )
 def windows_before_the_batch(x, size):
@@ -140,7 +140,7 @@ def reading_order(x, weight):
 
 @rubric.mistake(
     "merge_patches",
-    "You join a patch with one half a picture away. Neighbours: every other row, x[:, 0::2] and x[:, 1::2].",
+    "You join a patch with one half an image away. Neighbours: every other row, x[:, 0::2] and x[:, 1::2].",
 )
 def halves(x, weight):
     up, left = x.shape[1] // 2, x.shape[2] // 2
@@ -409,7 +409,7 @@ def mask_from(region, size):
 
 @rubric.mistake(
     "shifted_windows",
-    "You roll down and to the right. Moving the windows down means moving the picture *up*: roll by −shift.",
+    "You roll down and to the right. Moving the windows down means moving the image *up*: roll by −shift.",
 )
 def rolled_down(x, size, shift):
     return partition(rolled(x, (shift, shift)), size)
