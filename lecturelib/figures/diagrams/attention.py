@@ -119,7 +119,7 @@ def positions_diagram(
             (42, "token", "plain", (), ""),
             (100, "+ position", "embed", position, "added"),
             (158, "queries, keys", "attention", (f"{name}.query_proj", f"{name}.key_proj"), ""),
-            (216, "turn by position", "embed", position, "rotary"),
+            (216, "turn by angle", "embed", position, "rotary"),
             (274, "scores", "attention", (), ""),
             (332, "+ by distance", "embed", position, "bias"),
             (390, "weighted sum", "attention", (f"{name}.value_proj", f"{name}.out_proj"), ""),
