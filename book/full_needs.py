@@ -107,7 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("chapters", nargs="*", type=Path, default=sorted((ROOT / "book").glob("*.ipynb")))
     torch.set_num_threads(1)
-    print(f"| chapter | trainings | TFLOP | minutes on one {GPU} | memory (GB) |\n|---|---|---|---|---|")
+    print(f"| chapter | training runs | TFLOP | minutes on one {GPU} | memory (GB) |\n|---|---|---|---|---|")
     for chapter in parser.parse_args().chapters:
         needs = needs_of(chapter)
         minutes, memory = max(1, round(needs.seconds / 60)), max(0.1, needs.bytes / 1e9)

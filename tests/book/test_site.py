@@ -33,7 +33,7 @@ FOUND = {  # what readers look for, and the label of the section that must be am
     "byte-pair encoding": "tf-pieces",
     "warm-up": "tr-warmup",
     "KV cache": "lm-cache",
-    "logits": "lm-shift",
+    "logits": "lm-logits",
     "scaling law": "sc-law",
     "Performer": "ef-performer",
     "class token": "vt-class-token",
