@@ -122,6 +122,8 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.gradescope_zip.write_bytes(autograder_zip(rubric_file))
     held = held_run(arguments.out)
     seed = arguments.seed
+    if arguments.new_seed and held and held.seed == seed:
+        raise ValueError(f"--new-seed: {arguments.out} has the results of seed {seed}; give another, or no --seed")
     if seed is None:
         seed = held.seed if held and not arguments.new_seed else secrets.randbits(128)
     this_run = Run(
@@ -132,7 +134,7 @@ def run(arguments: argparse.Namespace) -> int:
         memory=arguments.memory,
     )
     for warning in (*intake.warnings, *nobodys):
-        print(warning, file=sys.stderr)
+        _tell(warning)
     kept = read_record(arguments.out)
     lines = {person.student: person.cells for person in roster.people} if roster else {}
     try:
@@ -145,9 +147,9 @@ def run(arguments: argparse.Namespace) -> int:
                     record = Record(rubric=this_run.rubric, outline=grader.rubric.outline, column=arguments.column)
                     rows = _grade(intake, arguments.out, record, pool, journal, seed=seed, late=late, roster=lines)
                 for warning in _doubts(grader.rubric, rows, seed):
-                    print(warning, file=sys.stderr)
+                    _tell(warning)
     except RowsDiffer as error:
-        print(f"lecturelib: {error}", file=sys.stderr)
+        _tell(f"lecturelib: {error}")
         return 6
     except TierError as error:
         print(f"lecturelib: {error}", file=sys.stderr)
@@ -167,12 +169,19 @@ def run(arguments: argparse.Namespace) -> int:
     unread = sum(not row.result.tests for row in handed_in)
     waiting = sum(row.waits > 0 for row in rows)
     for line in _of_another_set(rows):
-        print(line, file=sys.stderr)
+        _tell(line)
     count = "1 submission" if len(handed_in) == 1 else f"{len(handed_in)} submissions"
     print(f"{count} graded with seed {seed}, {unread} of them unreadable; see {arguments.out}")
     if waiting:
         print(f"{waiting} with written answers to read: lecturelib review {arguments.out}")
     return 0
+
+
+def _tell(line: str) -> None:
+    """A line for the instructor's terminal, which names of files and people must not steer."""
+    from lecturelib.grading.batch.owners import look
+
+    print(look(line), file=sys.stderr)
 
 
 def _of_another_set(rows: "list[Graded]", most: int = 8) -> list[str]:

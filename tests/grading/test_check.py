@@ -324,6 +324,13 @@ def test_cli_check_of_a_missing_file_says_so(capsys: pytest.CaptureFixture[str])
         "import lecturelib.layers\ndef double(x): return lecturelib.layers.causal_mask(3)",
         "from lecturelib.layers import causal_mask\ndef part(x): return causal_mask(x)\ndef double(x): return part(x)",
         "def double(x):\n    from lecturelib.layers import causal_mask\n    return causal_mask(3)",
+        "import functools, lecturelib.layers\ndouble = functools.partial(lecturelib.layers.causal_mask)",
+        "from lecturelib.layers import RMSNorm\ndouble = RMSNorm(3)",
+        "from lecturelib.layers import RMSNorm\nnorm = RMSNorm(3)\ndef double(x): return norm(x)",
+        "from lecturelib.layers import causal_mask\ndef double(x, make=causal_mask): return make(3)",
+        "import torch\nfrom lecturelib.layers import causal_mask as m\n@torch.no_grad()\ndef double(x): return m(3)",
+        "from lecturelib.layers import causal_mask\nclass A:\n    @staticmethod\n    def f(x): return causal_mask(3)\n"
+        "def double(x): return A.f(x)",
     ],
 )
 def test_check_says_of_lecturelibs_own_what_the_grader_says(source: str) -> None:

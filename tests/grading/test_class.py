@@ -171,6 +171,18 @@ def test_best_attempt_counts_and_last_can(tmp_path):
     assert (row["points"], row["path"]) == ("0", "ada/attempt2/words.ipynb")
 
 
+def test_names_do_not_steer_the_terminal(folder, out, tmp_path):
+    (tmp_path / "in" / "\x1b[2Jeve").mkdir(parents=True)
+    (tmp_path / "in" / "\x1b[2Jeve" / "words.ipynb").write_text(notebook(RIGHT))
+    done = grade(tmp_path / "in", tmp_path / "out", "--roster", str(out.parent / "roster.csv"))
+    assert done.returncode == 0, done.stderr
+    assert "not on the roster: \N{REPLACEMENT CHARACTER}[2Jeve" in done.stderr
+    assert "\x1b[2J" not in done.stderr + done.stdout
+    seed = str(held_run(tmp_path / "out").seed)
+    done = grade(tmp_path / "in", tmp_path / "out", "--new-seed", "--seed", seed)
+    assert (done.returncode, "give another, or no --seed" in done.stderr) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lecturelib.grading.batch import archive as archives
 from lecturelib.grading.batch.archive import IntakeError
 from lecturelib.grading.batch.intake import find_submissions, take_in
 from lecturelib.grading.notebook import NotebookError
@@ -401,6 +402,29 @@ def test_exercise_decides_between_several_notebooks(tmp_path):
     assert "2 notebooks" in reason(undecided)
 
 
+def test_notebook_called_as_the_exercise_counts_before_others_in_a_zip_called_so(tmp_path):
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("08_attention_layer.ipynb", b"1")
+        archive.writestr("scratch.ipynb", b"2")
+    members = {"ada/08_attention_layer.zip": inner.getvalue(), "bo/08_attention_layer/a.ipynb": b"3", "bo/b.ipynb": b""}
+    ada, bo = find_submissions(write_zip(tmp_path / "s.zip", members), "08_attention_layer")
+    assert (ada.load(), ada.note) == (b"1", "passed over: ada/08_attention_layer.zip/scratch.ipynb")
+    assert bo.load() == b"3"
+
+
+def test_zip_made_on_a_mac_keeps_peoples_names(tmp_path):
+    """Its names are in UTF-8, and it does not say so."""
+    names = {"Zo** M**ller": "Zoë Müller", "***": "李", "ada": "ada"}
+    archive = write_zip(tmp_path / "s.zip", {f"{name}/x.ipynb": b"1" for name in names})
+    data = archive.read_bytes()
+    for name, real in names.items():
+        data = data.replace(name.encode(), real.encode())
+    archive.write_bytes(data)
+    found = find_submissions(archive)
+    assert {one.student: one.load() for one in found} == {"Zoë Müller": b"1", "李": b"1", "ada": b"1"}
+
+
 @pytest.mark.parametrize("name", ["../../evil.ipynb", "/etc/evil.ipynb", "..\\..\\evil.ipynb", "ok/../../evil.ipynb"])
 def test_path_out_of_the_zip_is_refused_and_writes_nothing(tmp_path, name):
     folder = tmp_path / "in"
@@ -453,6 +477,30 @@ def test_zip_bomb_and_large_file_are_refused_before_they_unfold(tmp_path):
         file.truncate(100 << 20)
     (bo,) = find_submissions(folder)
     assert "has 100 MB, more than" in reason(bo)
+
+
+def test_zip_of_very_many_files_is_not_listed(tmp_path):
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        for index in range(1000):
+            archive.writestr(zipfile.ZipInfo(f"{index}{'x' * 9000}"), b"")
+        archive.writestr("x.ipynb", b"1")
+    (ada,) = find_submissions(write_zip(tmp_path / "s.zip", {"ada.zip": inner.getvalue()}))
+    assert "its list of files has 8 MB" in reason(ada)
+
+
+def test_zip_of_very_many_notebooks_is_not_read_again_for_each(tmp_path, monkeypatch):
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        for index in range(500):
+            archive.writestr(f"{index}.ipynb", b"1")
+    opened = []
+    monkeypatch.setattr(
+        archives, "_inner_zip", lambda content: opened.append(1) or zipfile.ZipFile(io.BytesIO(content))
+    )
+    (ada,) = find_submissions(write_zip(tmp_path / "s.zip", {"ada.zip": inner.getvalue()}))
+    assert "there are 500 notebooks" in reason(ada)
+    assert len(opened) < 50
 
 
 def test_damaged_member_costs_only_itself(tmp_path):

@@ -55,6 +55,14 @@ def test_mark_of_the_platform_counts_only_without_a_time():
     assert not policy.judge(students_own, 10).is_late
 
 
+def test_mark_of_the_platform_says_nothing_about_an_extension():
+    policy = replace(parse_policy(RULES), times=Times(due={"ada": datetime(2026, 11, 9)}))
+    lateness = policy.judge(found(late=True), 10)
+    assert (lateness.is_late, lateness.penalty) == (True, 0)
+    assert "extension" in lateness.told
+    assert policy.judge(found("bo", late=True), 10).penalty == 2
+
+
 def test_table_gives_times_and_deadlines_of_their_own(tmp_path):
     path = tmp_path / "times.csv"
     path.write_text("student;submitted;extension\nada;2026-11-03 10:00;\nBo;2026-11-03 10:00;2026-11-04\ncy;;\n")

@@ -3,10 +3,12 @@
 import csv
 import http.client
 import json
+import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,11 +18,11 @@ from lecturelib.grading.batch.desk import Desk, DeskServer
 from lecturelib.grading.batch.intake import Found, Intake
 from lecturelib.grading.batch.journal import Decision, Journal, Run
 from lecturelib.grading.batch.late import parse_policy
-from lecturelib.grading.batch.record import Record
+from lecturelib.grading.batch.record import Record, best
 from lecturelib.grading.batch.run import RowsDiffer, grade_batch, require_everybody
 from lecturelib.grading.batch.schedule import FaultTolerantPool
 from lecturelib.grading.reports.feedback import file_name
-from lecturelib.grading.rubric.results import SubmissionResult, TestResult
+from lecturelib.grading.rubric.results import Graded, SubmissionResult, TestResult
 from lecturelib.grading.rubric.rubric import Rubric
 
 RUN = Run(exercise="words", rubric="abc", seed=7, timeout=10, memory=1024)
@@ -160,6 +162,37 @@ def test_decisions_survive_a_regrade_and_are_of_the_version_that_was_read(out):
     assert grades(out)["ada"]["points"] == "7"
     graded(out, ada="right something else", bo="wrong because", cy="right so")
     assert (grades(out)["ada"]["points"], grades(out)["ada"]["to_review"]) == ("4", "2")
+
+
+def test_page_opened_before_a_change_does_not_undo_it(out, server):
+    inside = f"/{server.secret}/0"
+    (old,) = re.findall(r'name="version" value="(\w+)"', ask(server, "GET", inside)[1])
+    assert ask(server, "POST", inside, f"token={server.token}&version={old}&s2=1.5")[0] == 303
+    status, text = ask(server, "POST", inside, f"token={server.token}&version={old}&s2=&s3=1")
+    assert (status, "another window" in text, 'value="1.5"' in text) == (400, True, True)
+    assert grades(out)["ada"]["why"] == "1.5"
+    (new,) = set(re.findall(r'name="version" value="(\w+)"', text))
+    assert ask(server, "POST", inside, f"token={server.token}&version={new}&s2=1.5&s3=1")[0] == 303
+    assert grades(out)["ada"]["why"] == "2.5"
+
+
+def test_points_come_back_with_the_form_as_they_were_given(out, server):
+    with_thirds = f"token={server.token}&s2=0.66666667"
+    assert ask(server, "POST", f"/{server.secret}/0", with_thirds)[0] == 303
+    assert 'value="0.66666667"' in ask(server, "GET", f"/{server.secret}/0")[1]
+
+
+def test_attempt_whose_points_were_set_by_hand_counts():
+    result = SubmissionResult(
+        submission="ada",
+        rubric="words",
+        seed=1,
+        tests=(TestResult(name="doubles", exercise="double", points=3, outcome="pass", visible=True),),
+    )
+    better = Graded(student="ada", name="Ada", path="2", late=False, result=result)
+    copied = replace(better, path="1", total=0.0, comment="Copied.")
+    assert best([better, copied]).path == "1"
+    assert best([better, replace(copied, total=None)]).path == "2"
 
 
 @pytest.mark.parametrize("points", ["-1", "2.5", "nan", "inf", "two"])

@@ -57,6 +57,13 @@ def test_plain_rosters_are_read_in_any_dialect(tmp_path, text, encoding):
     assert intake.warnings[-2:] == ["not on the roster: eve", "handed in nothing: bo"]
 
 
+@pytest.mark.parametrize("heading", ["", 'student;"name, as on the card"\n'])
+def test_comma_in_a_quoted_name_divides_nothing(tmp_path, heading):
+    intake = called(tmp_path, f'{heading}111;"Lovelace, Ada"\n222;"Boole, George, jr."\n', "111", "222")
+    assert [one.student for one in intake.found] == ["111", "222"]
+    assert intake.warnings == []
+
+
 def test_canvas_gradebook_and_moodle_worksheet_are_read(tmp_path):
     path = tmp_path / "roster.csv"
     path.write_text(CANVAS)

@@ -19,6 +19,7 @@ from typing import Literal
 from lecturelib.grading.notebook import MOST_BYTES, NotebookError, read_bounded, read_bytes
 
 MAX_INNER_ZIP_BYTES = 64 << 20
+MAX_INNER_LIST_BYTES = 8 << 20  # of a student's zip, for the list of its files, which is read whole and kept
 MAX_MEMBERS = 200_000
 MAX_INNER_ZIPS = 20  # that one student's zip may hold, at any depth
 
@@ -77,7 +78,7 @@ def in_zip(archive: zipfile.ZipFile) -> Iterator[Listed]:
     members = archive.infolist()
     if len(members) > MAX_MEMBERS:
         raise IntakeError(f"the zip lists {len(members)} files; more than {MAX_MEMBERS} are not read")
-    paths = [(PurePosixPath(member.filename.replace("\\", "/")), member) for member in members]
+    paths = [(PurePosixPath(_name(member).replace("\\", "/")), member) for member in members]
     paths = [(path, member) for path, member in paths if path.parts and not _is_noise(path.parts[0])]
     kept = [(path, member) for path, member in paths if not any(map(_is_noise, path.parts))]
     filled = {parent for path, _ in kept for parent in path.parents} | {
@@ -95,6 +96,16 @@ def in_zip(archive: zipfile.ZipFile) -> Iterator[Listed]:
     for top in dict.fromkeys(PurePosixPath(path.parts[0]) for path, _ in paths if len(path.parts) > 1):
         if top not in filled and top not in last:  # somebody's folder with nothing but a program's own files
             yield _folder(top, "is empty")
+
+
+def _name(member: zipfile.ZipInfo) -> str:
+    """A member's name. The Mac's own zips are in UTF-8 and do not say so, and would be read as if they were of DOS."""
+    if member.flag_bits & 0x800:
+        return member.filename
+    try:
+        return member.filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return member.filename
 
 
 def _with_names_of_their_own(
@@ -151,7 +162,7 @@ def _in_inner_zip(path: PurePosixPath, load: Reader) -> Iterator[Listed]:
     while waiting and opened < MAX_INNER_ZIPS:
         (inner, reads), opened = waiting.pop(0), opened + 1
         try:
-            with zipfile.ZipFile(io.BytesIO(reads())) as archive:
+            with _inner_zip(reads()) as archive:
                 names = [name for name in archive.namelist()[:MAX_MEMBERS] if name.lower().endswith((".ipynb", ".zip"))]
         except (NotebookError, *DAMAGED) as error:
             if opened == 1:
@@ -189,8 +200,27 @@ def _read_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, limit: int) 
 
 
 def _read_inner_member(load: Reader, name: str, limit: int) -> bytes:
-    with zipfile.ZipFile(io.BytesIO(load())) as archive:
+    with _inner_zip(load()) as archive:
         return _read_member(archive, archive.getinfo(name), limit)
+
+
+def _inner_zip(content: bytes) -> zipfile.ZipFile:
+    """A student's zip, unless its list of files is made to be long."""
+    stream = _Bounded(content)
+    archive = zipfile.ZipFile(stream)
+    stream.most = len(content)
+    return archive
+
+
+class _Bounded(io.BytesIO):
+    """A file of which no more is read at once than `most`, whatever the file says of itself."""
+
+    most = MAX_INNER_LIST_BYTES
+
+    def read(self, size: int | None = -1) -> bytes:
+        if size is not None and size > self.most:
+            raise NotebookError(f"its list of files has {size >> 20} MB, more than the {self.most >> 20} MB allowed")
+        return super().read(size)
 
 
 def refuse(reason: str) -> bytes:

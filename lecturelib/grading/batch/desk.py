@@ -8,6 +8,7 @@ be its own, so that no other name can be made to point at it. It serves two page
 in the journal, on disk, before the answer is sent, and in every file of results.
 """
 
+import hashlib
 import hmac
 import math
 import secrets
@@ -77,8 +78,9 @@ class Desk:
         with self._lock:
             row = self.rows[student]
             limits = {about(test.exercise, test.name): test.points for test in row.result.tests}
-            held = {about(t.exercise, t.name): Decision(points=t.awarded, comment=t.comment) for t in row.result.tests}
-            held[WHOLE] = Decision(points=row.total, comment=row.comment)
+            held = _held(row)
+            if form.get("version", version(row)) != version(row):  # its old values would undo what is newer
+                raise ValueError("another window has saved something here meanwhile; this is how it stands now")
             new = {
                 score: _decision(form.get(field, ""), form.get(f"{field}c", ""), limits.get(score), score)
                 for score, field in self.fields(row).items()
@@ -98,6 +100,17 @@ class Desk:
         """The class as it stands."""
         rows = tuple(self.rows[student] for student in self.order)
         return Record(rubric=self._record.rubric, outline=self.outline, column=self._record.column, rows=rows)
+
+
+def _held(row: Graded) -> dict[str, Decision]:
+    """What is decided about a row so far, by what it is about."""
+    held = {about(t.exercise, t.name): Decision(points=t.awarded, comment=t.comment) for t in row.result.tests}
+    return {**held, WHOLE: Decision(points=row.total, comment=row.comment)}
+
+
+def version(row: Graded) -> str:
+    """Another one after each decision about a row."""
+    return hashlib.sha256(repr(_held(row)).encode()).hexdigest()[:16]
 
 
 def _decision(points: str, comment: str, most: float | None, score: str) -> Decision:
@@ -170,6 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
                 fields=desk.fields(row),
                 next_link="./" if following is None else str(following),
                 token=self.server.token,
+                version=version(row),
                 said=said or ("Saved." if query == "saved" else ""),
             )
             self._send(status, shown)

@@ -203,18 +203,24 @@ def _choose(work: list[tuple[Owner, Listed]], exercise: str | None, attempts: At
         (first, _), *others = entries
         reason = f"there is no notebook (.ipynb), only {_few([entry.path for entry, _ in entries])}"
         return [replace(first, load=partial(refuse, reason)) if others else first]
-    named = [entry for entry in notebooks if exercise and exercise.lower() in entry.path.lower()] or notebooks
+    named = _named(notebooks, exercise.lower()) if exercise else notebooks
     if attempts == "best":  # the same twice is one attempt, the earlier
         return list({_digest(entry): entry for entry in sorted(named, key=_age, reverse=True)[:MAX_ATTEMPTS]}.values())
     age = _age if attempts == "last" else _upload
     latest = max(age(entry) for entry in named)
     first, *equals = [entry for entry in named if age(entry) == latest]
-    if equals and len({_digest(entry) for entry in (first, *equals)}) > 1:
+    if len(equals) >= MAX_ATTEMPTS or (equals and len({_digest(entry) for entry in (first, *equals)}) > 1):
         paths = _few([entry.path for entry in (first, *equals)])
         reason = f"there are {1 + len(equals)} notebooks and none says which one counts: {paths}"
         return [replace(first, load=partial(refuse, reason))]
     passed_over = [entry.path for entry in notebooks if entry is not first]
     return [replace(first, note=f"passed over: {_few(passed_over)}" if passed_over else "")]
+
+
+def _named(notebooks: list[Found], exercise: str) -> list[Found]:
+    """Those called as the exercise is; else those in a folder or zip called so; else all."""
+    by_name = [entry for entry in notebooks if exercise in PurePosixPath(entry.path).name.lower()]
+    return by_name or [entry for entry in notebooks if exercise in entry.path.lower()] or notebooks
 
 
 def _found(owner: Owner, file: Listed) -> Found:

@@ -41,6 +41,7 @@ SPANS = {
 }
 _AMOUNT = r"(?P<amount>\d+(?:\.\d+)?) ?(?P<kind>%|points?)"
 _SPAN = r"(?P<count>\d+(?:\.\d+)?) ?(?P<span>minute|hour|day|week)s?"
+_UNKNOWN = "marked late by the platform, which knows nothing of an extension; without a time nothing is deducted"
 # Moodle's in English, as its worksheet has them, then what spreadsheets write
 FORMATS = (
     *("%A, %d %B %Y, %I:%M %p", "%A, %d %B %Y, %H:%M", "%d %B %Y, %I:%M %p", "%d.%m.%Y %H:%M", "%Y-%m-%d %I:%M %p"),
@@ -148,6 +149,8 @@ class LatePolicy:
         if submitted is None or due is None:
             if not found.late:
                 return Lateness(is_late=False)
+            if own is not None:
+                return Lateness(is_late=True, told=_UNKNOWN)
             penalty = min((self.marked or self.rate).of(points), self.most.of(points))
             return Lateness(is_late=True, told=f"marked late by the platform{_cost(penalty)}", penalty=penalty)
         by = self._same_clock(submitted) - self._same_clock(due)

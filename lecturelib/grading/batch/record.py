@@ -82,8 +82,8 @@ def about(exercise: str, name: str) -> str:
 
 
 def best(attempts: Sequence[Graded]) -> Graded:
-    """The attempt that counts most; of equals the first."""
-    chosen = max(attempts, key=lambda row: row.points)
+    """The attempt whose points a reviewer has set, else the one that counts most; of equals the first."""
+    chosen = max(attempts, key=lambda row: (row.total is not None, row.points))
     if len(attempts) == 1:
         return chosen
     note = f"the best of {len(attempts)} attempts"

@@ -229,7 +229,7 @@ def read_table(path: Path) -> list[list[str]]:
     text = _decoded(content).lstrip("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     text = re.sub(r"\A\s*sep=.[^\S\n]*\n", "", text, flags=re.IGNORECASE)  # a word from one spreadsheet to another
     first = next((line for line in text.split("\n") if line.strip()), "")
-    delimiter = max(",;\t", key=first.count)
+    delimiter = max(",;\t", key=re.sub(r'"[^"]*(?:"|$)', "", first).count)  # one inside a name divides nothing
     try:
         rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(cell.strip() for cell in row)]
     except csv.Error as error:

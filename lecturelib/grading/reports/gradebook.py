@@ -2,7 +2,7 @@
 
 A spreadsheet runs a cell that begins with =, +, - or @. A student may choose such a name, so cells that would compute
 are written with a leading apostrophe, which spreadsheets show as plain text. So is what follows a semicolon or a tab,
-where many of them divide a line.
+where many of them divide a line, with or without a quotation mark. No cell is longer than a spreadsheet takes.
 """
 
 import csv
@@ -15,12 +15,14 @@ from lecturelib.grading.rubric.outline import Outline
 from lecturelib.grading.rubric.results import Graded
 
 STARTS_A_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠", "\t", "\r", "\n", "|", "%")
+LONGEST_CELL = 30_000  # of the 32,767 characters that a spreadsheet takes; a file in a zip may have a name of 65,535
 
 
 def cell(value: object) -> str:
     """Text that a spreadsheet shows and does not compute."""
     shown = UNSEEN.sub("\N{REPLACEMENT CHARACTER}", str(value).replace("\r", " ").replace("\n", " "))
-    shown = re.sub(r"([;\t] *)(?=[-=+@＝＋－＠|%])", r"\1'", shown)
+    shown = shown if len(shown) <= LONGEST_CELL else f"{shown[:LONGEST_CELL]}…"
+    shown = re.sub(r"([;\t][ \"']*)(?=[-=+@＝＋－＠|%])", r"\1'", shown)
     return f"'{shown}" if shown.lstrip(" ").startswith(STARTS_A_FORMULA) else shown
 
 

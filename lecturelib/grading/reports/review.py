@@ -39,7 +39,14 @@ def class_page(outline: Outline, rows: Sequence[Graded], links: Mapping[str, str
 
 
 def student_page(
-    outline: Outline, row: Graded, *, fields: Mapping[str, str], next_link: str, token: str, said: str = ""
+    outline: Outline,
+    row: Graded,
+    *,
+    fields: Mapping[str, str],
+    next_link: str,
+    token: str,
+    version: str,
+    said: str = "",
 ) -> str:
     """One student: each test and item with its score, a field to change it, and one for a comment.
 
@@ -49,6 +56,7 @@ def student_page(
         fields: the name in the form of each score, by what it is about
         next_link: the next student with something to read, or the class
         token: goes back with the form, to show that it is ours
+        version: goes back too, to show which scores were on the page
         said: what became of the last one
     """
     answers = dict(row.result.answers)
@@ -58,7 +66,8 @@ def student_page(
         f"<p>{text(outline.title)}: <strong>{number(row.points)} of {number(outline.points)} points</strong>. "
         f"{text(_remarks(row), 2000)}</p>",
         f'<p role="status">{text(said)}</p>' if said else "",
-        f'<form method="post"><input type="hidden" name="token" value="{text(token)}">',
+        f'<form method="post"><input type="hidden" name="token" value="{text(token)}">'
+        f'<input type="hidden" name="version" value="{text(version)}">',
     ]
     for exercise in row.result.exercises({one.name: one.title for one in outline.exercises.values()}):
         parts.append(heading(exercise))
@@ -92,9 +101,9 @@ def _score(test: TestResult, field: str) -> str:
 
 
 def _fields(title: str, field: str, points: float | None, comment: str, most: float | None) -> str:
-    limit = f' max="{number(most)}"' if most is not None else ""
+    limit = f' max="{most:.12g}"' if most is not None else ""
     shown = f"points of {number(most)}" if most is not None else "points in all, set by hand"
-    value = "" if points is None else number(points)
+    value = "" if points is None else f"{points:.12g}"  # as it was given: it comes back with the form
     return (
         f'<label>{shown} <input type="number" name="{field}" value="{value}" min="0"{limit} step="any" '
         f'aria-label="points: {text(title)}"></label>'

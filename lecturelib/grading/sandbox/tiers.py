@@ -2,7 +2,7 @@
 
     full      own namespaces (files, processes, network), own user, Landlock, seccomp, limits
     reduced   no namespaces, or no Landlock; still: no file of the grader's can be read, no network
-    minimal   limits, a clean environment and on Linux seccomp; a submission can read what the grader's user can read
+    minimal   limits, a clean environment and on Linux seccomp; a submission can read and change what its user can
 
 The tier is found by trying: a confined process attempts what must be refused, and what it managed decides. In every
 tier tests, references and expected values stay out of the student's process.
@@ -17,6 +17,7 @@ Tier = Literal["minimal", "reduced", "full"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
 _ALWAYS = (
     *("read a file of the grader's", "write beside it", "open a socket", "run a program"),
+    *("change the mode of a file of the grader's", "cut off a file of the grader's"),
     *("signal another process", "limit another process", "slow another process", "schedule another process"),
     *("share memory (System V)", "share semaphores (System V)", "share messages (System V)"),
     *("share memory (POSIX)", "share messages (POSIX)", "leave its session", "leave its process group"),

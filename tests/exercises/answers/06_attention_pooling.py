@@ -250,3 +250,22 @@ def best_span(start_scores, end_scores, max_len):
     best, ends = sums.max(dim=2)
     starts = best.argmax(dim=1)
     return torch.stack([starts, ends[torch.arange(len(ends)), starts]], dim=1)
+
+
+# wrong documents: as wide as the first sentences
+# hint: cut long sentences
+def pad_documents(documents, pad_id):
+    width = max(len(document[0]) for document in documents)
+    cut = [[sentence[:width] for sentence in document] for document in documents]
+    count = max(map(len, cut))
+    ids = [[s + [pad_id] * (width - len(s)) for s in d] + [[pad_id] * width] * (count - len(d)) for d in cut]
+    return torch.tensor(ids), torch.tensor([[*map(len, d), *[0] * (count - len(d))] for d in cut])
+
+
+# right alignment: sums of exponentials, and the logarithm of a mask
+def soft_align(a, b, a_mask, b_mask):
+    a, b = a.double(), b.double()
+    scores = torch.einsum("bid,bjd->bij", a, b)
+    over_b, over_a = scores + b_mask[:, None].double().log(), scores + a_mask[:, :, None].double().log()
+    found_in_b = torch.exp(over_b - over_b.logsumexp(2, keepdim=True)) @ b
+    return found_in_b, torch.einsum("bij,bid->bjd", torch.exp(over_a - over_a.logsumexp(1, keepdim=True)), a)

@@ -498,3 +498,23 @@ def rotate(x, positions, base=10_000.0):
     even, odd = x[..., 0::2], x[..., 1::2]
     turned = even * angles.cos() - odd * angles.sin(), even * angles.sin() + odd * angles.cos()
     return torch.stack(turned, dim=-1).flatten(-2)
+
+
+# wrong rotary: the smallest gap
+# hint: the smallest of the gaps
+def shift_gap(weights, positions, shifts):
+    before = weights(positions)
+    return min((weights(positions + shift) - before).abs().max().item() for shift in shifts)
+
+
+# right sinusoids: each row from the one before, by the sum of two angles
+def sinusoidal_table(num_positions, d_model, base=10_000.0):
+    speeds = torch.tensor([base ** (-2 * i / d_model) for i in range(d_model // 2)], dtype=torch.float64)
+    sine, cosine, rows = torch.zeros_like(speeds), torch.ones_like(speeds), []
+    for _ in range(num_positions):
+        rows.append(torch.stack([sine, cosine], dim=1).reshape(-1))
+        sine, cosine = (
+            sine * speeds.cos() + cosine * speeds.sin(),
+            cosine * speeds.cos() - sine * speeds.sin(),
+        )
+    return torch.stack(rows)

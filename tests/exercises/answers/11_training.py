@@ -365,3 +365,38 @@ def next_scale(scale, good_steps, is_finite, interval):
     grows = is_finite and good_steps == interval - 1
     factor = 2.0 if grows else 1.0 if is_finite else 0.5
     return scale * factor, good_steps + 1 if is_finite and not grows else 0
+
+
+# wrong rectify: writes into the weights it was given
+# hint: write into the weights
+def radam(weight, gradients, lr, beta1, beta2):
+    mean, square = torch.zeros_like(weight), torch.zeros_like(weight)
+    for step, gradient in enumerate(gradients, 1):
+        mean = beta1 * mean + (1 - beta1) * gradient
+        square = beta2 * square + (1 - beta2) * gradient**2
+        move, factor = mean / (1 - beta1**step), rectify(step, beta2)
+        if factor > 0:
+            move = factor * move / ((square / (1 - beta2**step)).sqrt() + 1e-8)
+        weight -= lr * move
+    return weight
+
+
+# wrong rectify: the small number under the root
+# hint: gradients of 10⁻⁴
+def radam(weight, gradients, lr, beta1, beta2):
+    mean, square = torch.zeros_like(weight), torch.zeros_like(weight)
+    for step, gradient in enumerate(gradients, 1):
+        mean = beta1 * mean + (1 - beta1) * gradient
+        square = beta2 * square + (1 - beta2) * gradient**2
+        move, factor = mean / (1 - beta1**step), rectify(step, beta2)
+        if factor > 0:
+            move = factor * move / (square / (1 - beta2**step) + 1e-8).sqrt()
+        weight = weight - lr * move
+    return weight
+
+
+# right accumulate: one matrix of the real examples, in float64
+def accumulate(weight, x, y, lengths):
+    inputs = torch.cat([x[k, :count] for k, count in enumerate(lengths.tolist())]).double()
+    targets = torch.cat([y[k, :count] for k, count in enumerate(lengths.tolist())]).double()
+    return 2 * inputs.T @ (inputs @ weight.double() - targets) / len(targets)

@@ -681,3 +681,16 @@ def gpt_step(model, tokens, caches=None):
         x, cache = block_step(block, x, None if caches is None else caches[i])
         new.append(cache)
     return model.norm(x)[:, 0] @ model.embedding.weight.T, new
+
+
+# right sampling: ranks, and what is likelier than each
+def filter_logits(logits, top_k=None, top_p=None):
+    if top_k is not None:
+        rank = logits.argsort(-1, descending=True).argsort(-1)
+        logits = torch.where(rank < top_k, logits, torch.tensor(-1e9))
+    if top_p is not None:
+        chances = logits.softmax(-1)
+        before = (chances[:, None, :] * (logits[:, None, :] > logits[:, :, None])).sum(-1)
+        kept = (before < top_p) | (logits == logits.amax(-1, keepdim=True))
+        logits = torch.where(kept, logits, torch.tensor(-1e9))
+    return logits

@@ -302,3 +302,10 @@ def pool_set(elements, real, how):
         return torch.where(real[:, :, None], elements, torch.tensor(-torch.inf)).max(dim=1).values
     total = torch.einsum("btd,bt->bd", elements.double(), real.double())
     return total if how == "sum" else total / real.double().sum(1)[:, None]
+
+
+# right convolution: a sparse matrix, and the roots of the degrees on both sides
+def convolve(x, adjacency, weight):
+    looped = adjacency.clone().to(x.dtype).fill_diagonal_(1)
+    root = looped.sum(1).rsqrt()
+    return torch.sparse.mm((root[:, None] * looped * root).to_sparse(), x @ weight)

@@ -169,6 +169,14 @@ def pads_on_the_left(documents, pad_id):
     return ids, lengths
 
 
+@rubric.mistake(
+    "pad_documents", "You cut long sentences. The tensor is as wide as the longest of all, wherever it stands."
+)
+def as_wide_as_first_sentences(documents, pad_id):
+    width = max(len(document[0]) for document in documents)
+    return pad_documents([[sentence[:width] for sentence in document] for document in documents], pad_id)
+
+
 @rubric.mistake("document_masks", "Off by one: word t is real when t < length, for t counted from 0.")
 def one_word_too_many(lengths, max_words):
     return torch.arange(max_words) <= lengths[..., None], lengths > 0
@@ -191,7 +199,7 @@ def some_documents(rng, count=3):
         [torch.randint(1, 30, (words,), generator=rng).tolist() for words in row[: 2 + i % 3]]
         for i, row in enumerate(sizes)
     ]
-    documents[0][0] = [7, 8, 9, 10, 11]
+    documents[-1][1] = [7, 8, 9, 10, 11]  # the longest is not the first
     return documents
 
 

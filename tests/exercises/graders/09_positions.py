@@ -495,6 +495,13 @@ def last_shift_only(weights, positions, shifts):
     return shift_gap(weights, positions, shifts[-1:])
 
 
+@rubric.mistake(
+    "shift_gap", "You return the smallest of the gaps. One shift that changes the weights is enough: the largest."
+)
+def smallest_shift_gap(weights, positions, shifts):
+    return min(shift_gap(weights, positions, (shift,)) for shift in shifts)
+
+
 @rubric.mistake("shift_gap", "You compare each shift with the one before it. All are compared with no shift at all.")
 def one_after_the_other(weights, positions, shifts):
     found = [weights(positions + shift) for shift in (0, *shifts)]
@@ -554,7 +561,7 @@ class Weights:
 )
 def gap_is_the_largest_change(submission, rng):
     zoo, positions = Weights(rng), torch.arange(6)
-    for weights, shifts in ((zoo.added, (40, 2, 1)), (zoo.falling, (5, 3)), (zoo.falling, (2, 3))):
+    for weights, shifts in ((zoo.added, (1, 40, 2)), (zoo.falling, (5, 3)), (zoo.falling, (2, 3))):
         got, want = submission.shift_gap(weights, positions, shifts), shift_gap(weights, positions, shifts)
         assert_close(got, want, what="the gap of weights that are not relative", rtol=1e-3, atol=1e-4)
 

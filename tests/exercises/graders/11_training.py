@@ -232,6 +232,11 @@ def biased_mean(weight, gradients, lr, beta1, beta2):
     return weight
 
 
+@rubric.mistake("radam", "You write into the weights that you were given. They stay as they are: return new ones.")
+def writes_into_the_weights(weight, gradients, lr, beta1, beta2):
+    return weight.copy_(radam(weight, gradients, lr, beta1, beta2))
+
+
 @rubric.mistake("radam", "You walk uphill: subtract the step.")
 def uphill(weight, gradients, lr, beta1, beta2):
     return radam(weight, gradients, -lr, beta1, beta2)
@@ -270,19 +275,26 @@ def walks_as_radam(submission, rng):
     weight, gradients = draw(rng, 4), draw(rng, 12, 4)
     got, want = submission.radam(weight, gradients, 0.1, 0.9, 0.99), radam(weight, gradients, 0.1, 0.9, 0.99)
     assert_close(got, want, what="the weights", rtol=1e-3, atol=1e-4)
+    left = submission.radam.arguments_after(weight, gradients, 0.1, 0.9, 0.99)
+    assert_close(left[0], weight, what="the weights that were given, after the call")
 
 
 @rubric.test(
     "rectify",
     points=1,
     visible=False,
-    topic="other betas",
-    hint="Try β₂ = 0.95 and 0.999, two steps and thirty, and a weight whose gradient is always 0.",
+    topic="other betas, small gradients",
+    hint="Try β₂ = 0.95 and 0.999, two steps and thirty, gradients of 10⁻⁴, and a weight whose gradient is always 0.",
     needs=("effective_length", "rectify"),
 )
 def walks_with_other_betas(submission, rng):
-    for beta1, beta2, steps in ((0.8, 0.95, 30), (0.9, 0.999, 2), (0.9, 0.999, 8)):
-        weight, gradients = draw(rng, 3, 2), draw(rng, steps, 3, 2)
+    for beta1, beta2, steps, size in (
+        (0.8, 0.95, 30, 1),
+        (0.8, 0.95, 20, 1e-4),
+        (0.9, 0.999, 2, 1),
+        (0.9, 0.999, 8, 1),
+    ):
+        weight, gradients = draw(rng, 3, 2), size * draw(rng, steps, 3, 2)
         gradients[:, 0, 1] = 0  # a weight that nothing moves
         got, want = (
             submission.radam(weight, gradients, 0.05, beta1, beta2),

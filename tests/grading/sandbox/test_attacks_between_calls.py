@@ -191,6 +191,17 @@ CHANNELS = {  # what the cells set up; how a note (a number below 200) is left; 
         "assert libc.msgget(77, 0o1666) >= 0 or libc.mq_open(b'/note', 66, 0o600, None) >= 0",
         "[None, 1][libc.msgget(77, 0) >= 0 or libc.mq_open(b'/note', 0) >= 0]",
     ),
+    "the time of a device": (
+        "def times():\n    return [os.stat(f'/dev/{one}').st_mtime_ns for one in ('null', 'random', 'urandom')]\n"
+        "before = times()",
+        "[os.utime(f'/dev/{one}') for one in ('null', 'random', 'urandom')]",
+        "[None, 1][times() != before]",
+    ),
+    "the time of its directory": (
+        "before = os.stat('.').st_mtime_ns",
+        "open('x', 'w').close(); os.unlink('x')",
+        "[None, 1][os.stat('.').st_mtime_ns != before]",
+    ),
     "a working directory": (
         "os.mkdir('own')\nos.chdir('own')",
         "open('note', 'w').write(str(note))",

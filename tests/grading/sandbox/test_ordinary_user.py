@@ -79,6 +79,43 @@ with Sandbox(Limits(processes=24), tier="reduced", imports=()) as box:
 """
 
 
+# Landlock says nothing about these, and without namespaces the files around a submission are its own user's
+FILES = """
+import os, tempfile
+from lecturelib.grading.notebook import Notebook
+from lecturelib.grading.sandbox.sandbox import Sandbox
+mine = tempfile.NamedTemporaryFile("w+")
+mine.write("grades")
+mine.flush()
+os.utime(mine.name, (1, 1))
+before = os.stat(mine.name)
+changes = ["chmod(path, 0)", "utime(path, (5, 5))", "truncate(path, 0)", "chown(path, -1, os.getgid())"]
+changes += ["setxattr(path, 'user.note', b'1')", "fchmod(os.open(torch.__file__, os.O_RDONLY), 0o644)"]
+source = "import os, torch\\ndef change(path, what):\\n    eval('os.' + what)"
+with Sandbox(tier="reduced", imports=()) as box, box.open(Notebook(cells=((1, source),))) as submission:
+    print(box.tier)
+    for change in changes:
+        try:
+            submission.change(mine.name, change)
+            print("changed by", change)
+        except Exception as error:
+            print(error)
+after = os.stat(mine.name)
+print(before.st_mode == after.st_mode, before.st_mtime == after.st_mtime, mine.read() or open(mine.name).read())
+"""
+
+
+@pytest.mark.skipif(not may_mount(), reason="only root can become an ordinary user, and who is one has run the others")
+def test_submission_of_an_ordinary_user_changes_nothing_of_theirs():
+    asked = [sys.executable, "-c", AS_NOBODY, str(ROOT), FILES]
+    done = subprocess.run(asked, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, cwd="/")
+    assert done.returncode == 0, done.stderr
+    tier, *said, left = done.stdout.splitlines()
+    assert tier == "reduced"
+    assert left == "True True grades"
+    assert [line for line in said if "Operation not permitted" not in line and "torch.__file__" not in line] == []
+
+
 @pytest.mark.skipif(not may_mount(), reason="only root can become an ordinary user, and who is one has run the others")
 def test_ordinary_user_without_namespaces_counts_processes_and_keeps_files():
     asked = [sys.executable, "-c", AS_NOBODY, str(ROOT), FORKS]

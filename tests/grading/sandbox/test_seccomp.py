@@ -13,10 +13,16 @@ OTHER = {"x86_64": "aarch64", "aarch64": "x86_64"}
 
 
 def verdict(
-    machine: str, number: int, argument: int = 0, architecture: int | None = None, fourth: int = 0, second: int = 0
+    machine: str,
+    number: int,
+    argument: int = 0,
+    architecture: int | None = None,
+    fourth: int = 0,
+    second: int = 0,
+    files: bool = False,
 ) -> int:
     """What the filter returns for one system call."""
-    code = seccomp.program(machine)
+    code = seccomp.program(machine, files=files)
     steps = [struct.unpack("HBBI", code[i : i + 8]) for i in range(0, len(code), 8)]
     data = {0: number, 4: architecture or seccomp.ARCHITECTURES[machine], 16: argument, 24: second, 40: fourth}
     at = loaded = 0
@@ -48,6 +54,18 @@ def test_listed_calls_are_refused_and_everyday_ones_are_not(machine):
         "aarch64": [63, 64, 222, 215, 214, 172, 220, 260, 98, 94, 56],
     }
     assert {verdict(machine, number, 17) for number in everyday[machine]} == {ALLOW}
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_changes_of_files_are_refused_where_the_files_are_the_users_own(machine):
+    column = list(seccomp.ARCHITECTURES).index(machine)
+    for name, numbers in seccomp.OF_FILES.items():
+        if numbers[column] is not None:
+            assert verdict(machine, numbers[column], files=True) == REFUSE, name
+            assert verdict(machine, numbers[column]) == ALLOW, name
+    assert {verdict(machine, number, files=True) for number in ([0, 1, 77, 87] if column == 0 else [63, 64, 46])} == {
+        ALLOW
+    }
 
 
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])

@@ -101,7 +101,7 @@ def confine(fence: Fence, user: int, limits: dict[str, Any], scratch: str) -> No
     if rules is not None:
         landlock.restrict(rules)
     if fence.system_calls:
-        seccomp.install()
+        seccomp.install(files=not fence.namespaces)
 
 
 def _limit(fence: Fence, limits: dict[str, Any]) -> None:

@@ -48,9 +48,9 @@ def mount(source: str, target: str, kind: str | None, flags: int = 0, options: s
     check(libc.mount(encoded[0], encoded[1], encoded[2], ctypes.c_ulong(flags), encoded[3]), f"mount {target}")
 
 
-def read_only(target: str) -> None:
-    """Make a mount read-only, without set-uid programs or devices."""
-    bits = _ATTR_READ_ONLY | _ATTR_NOSUID | _ATTR_NODEV
+def read_only(target: str, *, device: bool = False) -> None:
+    """Make a mount read-only, without set-uid programs or, unless it is a `device` itself, devices."""
+    bits = _ATTR_READ_ONLY | _ATTR_NOSUID | (0 if device else _ATTR_NODEV)
     attributes = struct.pack("QQQQ", bits, 0, 0, 0)
     flags, size = ctypes.c_uint(0), ctypes.c_size_t(len(attributes))
     syscall(_MOUNT_SETATTR, ctypes.c_int(_AT_FDCWD), target.encode(), flags, attributes, size)

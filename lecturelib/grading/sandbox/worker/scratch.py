@@ -36,11 +36,13 @@ class Scratch:
     def __init__(self, path: str, megabytes: int, *, own_disk: bool, user: int | None) -> None:
         self.path, self.user, self._own_disk, self._most = path, user, own_disk, megabytes << 20
         self._kept: list[_Kept] = []
+        self._times = (0, 0)
         self._empty = self._inodes()
 
     def remember(self) -> None:
         """What is here now will be here at the start of every call."""
-        self._kept, size = [], 0
+        own = os.stat(self.path)
+        self._kept, self._times, size = [], (own.st_atime_ns, own.st_mtime_ns), 0
         for folder, directories, files, descriptor in os.fwalk(self.path):
             below = os.path.relpath(folder, self.path)
             for name in (*directories, *files):
@@ -60,6 +62,7 @@ class Scratch:
             return False
         for kept in self._kept:
             self._restore(kept)
+        os.utime(self.path, ns=self._times)
         return True
 
     def excess(self) -> str:

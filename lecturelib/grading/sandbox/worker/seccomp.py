@@ -52,6 +52,16 @@ REFUSED: dict[str, tuple[int, int | None]] = {
     "vhangup": (153, 58), "iopl": (172, None), "ioperm": (173, None), "sync": (162, 81), "syncfs": (306, 267),
     "quotactl_fd": (443, 443), "statmount": (457, 457), "listmount": (458, 458),
 }  # fmt: skip
+# What Landlock lets pass: modes, owners, times and attributes of any file by its path and, on kernels before 6.2, its
+# length. Refused where the files around a submission are not in a root of its own, which is read-only: they may be its
+# user's, and the times of what everybody may write to are a place to leave a note in.
+OF_FILES: dict[str, tuple[int, int | None]] = {
+    "chmod": (90, None), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452), "chown": (92, None),
+    "fchown": (93, 55), "lchown": (94, None), "fchownat": (260, 54), "utime": (132, None), "utimes": (235, None),
+    "futimesat": (261, None), "utimensat": (280, 88), "setxattr": (188, 5), "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7), "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+    "truncate": (76, 45),
+}  # fmt: skip
 # Calls that are refused for some of their arguments: numbers as above, the argument's place, its values, and whether
 # those are the ones refused or the only ones that are not. All these arguments are 32 bits wide.
 BY_ARGUMENT: tuple[tuple[str, tuple[int, int], int, tuple[int, ...], bool], ...] = (
@@ -92,10 +102,14 @@ def supported() -> bool:
     return os.uname().sysname == "Linux" and kernel.MACHINE in ARCHITECTURES
 
 
-def program(machine: str) -> bytes:
-    """The filter in classic BPF: eight bytes an instruction (code, jump if true, jump if false, operand)."""
+def program(machine: str, *, files: bool = False) -> bytes:
+    """The filter in classic BPF: eight bytes an instruction (code, jump if true, jump if false, operand).
+
+    With `files` the calls of `OF_FILES` are refused too.
+    """
     column = list(ARCHITECTURES).index(machine)
-    numbers = sorted(number for pair in REFUSED.values() if (number := pair[column]) is not None)
+    refused = REFUSED | (OF_FILES if files else {})
+    numbers = sorted(number for pair in refused.values() if (number := pair[column]) is not None)
     refuse = (_RETURN, 0, 0, _ERRNO | errno.EPERM)
     unknown = (_RETURN, 0, 0, _ERRNO | errno.ENOSYS)
     steps: list[tuple[int, int, int, int]] = [
@@ -138,13 +152,13 @@ def program(machine: str) -> bytes:
     return b"".join(struct.pack("HBBI", *step) for step in steps)
 
 
-def install(code: bytes | None = None) -> None:
+def install(code: bytes | None = None, *, files: bool = False) -> None:
     """Put the filter, or another one in BPF, on this process and whatever it starts, for good."""
 
     class Program(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]
 
-    code = program(kernel.MACHINE) if code is None else code
+    code = program(kernel.MACHINE, files=files) if code is None else code
     buffer = ctypes.create_string_buffer(code, len(code))
     filled = Program(len(code) // 8, ctypes.addressof(buffer))
     kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)

@@ -24,6 +24,8 @@ def attempt(fence: confinement.Fence, plan: dict[str, Any]) -> dict[str, bool]:
     attempts: dict[str, Callable[[], Any]] = {
         "read a file of the grader's": lambda: open(plan["bait"]).close(),
         "write beside it": lambda: open(plan["bait"] + ".written", "w").close(),
+        "change the mode of a file of the grader's": lambda: os.chmod(plan["bait"], 0o644),
+        "cut off a file of the grader's": lambda: os.truncate(plan["bait"], os.stat(plan["bait"]).st_size),
         "open a socket": lambda: socket.socket().close(),
         "run a program": lambda: os.execv("/bin/true", ["true"]),
         "signal the grader": lambda: os.kill(plan["grader"], 0),
